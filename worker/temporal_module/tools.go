@@ -1,0 +1,9 @@
+//go:build tools
+
+package tools
+
+import (
+	_ "github.com/temporalio/ui-server/v2/cmd/server"
+	_ "go.temporal.io/server/cmd/server"
+	_ "go.temporal.io/server/cmd/tools/sql"
+)
