@@ -1,0 +1,143 @@
+"""What crosses a process: names, ids, requests and results of the compaction workflow and its
+activities.
+
+The client starts and signals workflows by these names. They are compatibility data: histories refer
+to them. Payloads carry ids, ranges and counts, never content, and stay below 2 KB. Later fields
+need defaults.
+"""
+
+from typing import Literal
+from uuid import UUID
+
+from durable_context.models import Value
+from durable_context.policy import CompactionPolicy
+
+COMPACTION_TASK_QUEUE = "durable-context-compaction"
+SUMMARY_TASK_QUEUE = "durable-context-summaries"
+
+COMPACTION_WORKFLOW = "Compaction"
+TURN_COMMITTED = "turn_committed"
+COMPACT_NOW = "compact_now"
+PROGRESS = "progress"
+
+PLAN = "plan"
+SUMMARIZE = "summarize"
+COMMIT = "commit"
+INDEX = "index"
+
+SEARCH_ATTRIBUTES = ("CompactionTenant", "CompactionBranch", "CompactionReason")
+
+STALE_PLAN = "StalePlan"
+SUMMARIZER_REJECTED = "SummarizerRejected"
+SUMMARIZER_UNAVAILABLE = "SummarizerUnavailable"
+COMPACTION_FAILED = "CompactionFailed"
+
+Reason = Literal["turn", "request", "sweep"]
+
+
+def compaction_workflow_id(branch_uuid: UUID) -> str:
+    """One id per branch: Temporal keeps at most one run of it open, which makes it the single
+    writer.
+    """
+    return f"compaction-{branch_uuid}"
+
+
+class CompactionRequest(Value):
+    """Starts a run. `pending` carries hints over continue-as-new. `label` is shown in Temporal's
+    UI.
+    """
+
+    tenant: str
+    branch_uuid: UUID
+    policy: CompactionPolicy
+    reason: Reason = "turn"
+    label: str = ""
+    pending: int = 1
+
+
+class CompactionResult(Value):
+    """What a run did; the last segment's figures, and totals over the run's passes."""
+
+    passes: int
+    checkpoint_turn: int
+    tokens_before: int
+    tokens_after: int
+    degraded: int = 0
+
+
+class TurnHint(Value):
+    """A turn was committed. Only a hint: the workflow reads Postgres."""
+
+    turn_no: int
+
+
+class PlanRequest(Value):
+    tenant: str
+    branch_uuid: UUID
+    policy: CompactionPolicy
+    reason: Reason = "turn"
+
+
+class NodeRange(Value):
+    """A node to make: level 0 from raw turns, level k+1 from the level k nodes inside the range."""
+
+    level: int
+    from_turn: int
+    to_turn: int
+
+
+class Plan(Value):
+    """The next segment: its leaf first, then the merges it completes. No nodes: nothing is due."""
+
+    nodes: tuple[NodeRange, ...] = ()
+    compaction_id: UUID | None = None
+    checkpoint_turn: int = 0
+    tokens_before: int = 0
+
+
+class SummarizeRequest(Value):
+    tenant: str
+    branch_uuid: UUID
+    compaction_id: UUID
+    node: NodeRange
+    policy: CompactionPolicy
+
+
+class SummarizeResult(Value):
+    """`reused`: the draft was there already, no summarizer was asked."""
+
+    summary_id: UUID
+    made_by: str
+    recipe: str
+    degraded: bool
+    reused: bool
+    tokens_before: int
+    tokens_after: int
+
+
+class CommitRequest(Value):
+    """`checkpoint_turn` is the turn the plan started from: commit is a compare-and-swap on it."""
+
+    tenant: str
+    branch_uuid: UUID
+    compaction_id: UUID
+    checkpoint_turn: int
+    summary_ids: tuple[UUID, ...]
+    policy: CompactionPolicy
+
+
+class CommitResult(Value):
+    """`more`: another segment is due already."""
+
+    checkpoint_id: UUID
+    checkpoint_turn: int
+    tokens_before: int
+    tokens_after: int
+    more: bool
+
+
+class IndexRequest(Value):
+    tenant: str
+    branch_uuid: UUID
+    from_turn: int
+    to_turn: int

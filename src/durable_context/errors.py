@@ -1,0 +1,88 @@
+"""Everything Durable Context raises on purpose. A docstring is the default message; facts are
+attributes.
+"""
+
+
+class DurableContextError(Exception):
+    """Durable Context could not do what was asked."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or self.__doc__)
+
+
+class InvalidTurn(DurableContextError):
+    """The messages are not a turn."""
+
+
+class IncompleteToolExchange(InvalidTurn):
+    """Some tool calls have no result. `call_ids` names them."""
+
+    def __init__(self, message: str, call_ids: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.call_ids = call_ids
+
+
+class TurnKeyConflict(DurableContextError):
+    """The turn key was used before for other content."""
+
+    def __init__(self, message: str, turn_key: str, turn_no: int) -> None:
+        super().__init__(message)
+        self.turn_key = turn_key
+        self.turn_no = turn_no
+
+
+class HeadConflict(DurableContextError):
+    """The branch has moved on since the prompt was prepared."""
+
+    def __init__(self, message: str, expected: int, actual: int) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.actual = actual
+
+
+class UnknownBranch(DurableContextError):
+    """There is no such branch."""
+
+
+class SchemaMissing(DurableContextError):
+    """The database has no durable_context schema, or an older one: run `python -m
+    durable_context.migrations`.
+    """
+
+
+class StalePlan(DurableContextError):
+    """The branch was compacted by someone else since this compaction was planned."""
+
+
+class CompactionUnavailable(DurableContextError):
+    """Temporal could not be asked for a compaction. Nothing is lost: the turns are recorded."""
+
+
+class CompactionTimeout(DurableContextError):
+    """The compaction did not finish in time. It goes on in Temporal."""
+
+
+class CompactionFailed(DurableContextError):
+    """The compaction failed. What was published before stays in use."""
+
+
+class InvalidDraft(DurableContextError):
+    """A summarizer returned something that must not be published."""
+
+
+class SummarizerUnavailable(DurableContextError):
+    """The model cannot answer now; trying again later can help. `retry_after` is in seconds, or
+    None.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class SummarizerRejected(DurableContextError):
+    """The model refuses this request, and would again: bad key, unknown model, content filter."""
+
+
+class InputTooLong(DurableContextError):
+    """The summarizer's own context window is too small for this input: split it."""

@@ -1,0 +1,182 @@
+"""What callers and the store exchange: messages, turns, summaries, checkpoints and the state of a
+branch.
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Role = Literal["user", "assistant", "tool"]
+Outcome = Literal["complete", "interrupted", "failed"]
+LedgerKind = Literal[
+    "identifier",
+    "email",
+    "url",
+    "path",
+    "version",
+    "error",
+    "amount",
+    "date",
+    "call",
+    "decision",
+    "open item",
+]
+
+
+class Value(BaseModel):
+    """A frozen, closed model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ToolCall(Value):
+    """A call the assistant asked for. `arguments` is the JSON text exactly as the model wrote
+    it.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Message(Value):
+    """One message of a turn, provider-neutral.
+
+    `content` is text, or content parts in OpenAI's form. `synthetic` marks a result that stands in
+    for one that never
+    came. `extra` keeps fields we store but never send.
+    """
+
+    role: Role
+    content: str | tuple[dict[str, Any], ...] | None = None
+    name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    synthetic: bool = False
+    extra: dict[str, Any] = Field(default_factory=dict)
+
+
+class LedgerEntry(Value):
+    """A fact taken from a turn by rule. `turn_no` is the last turn that named it, None until the
+    turn is numbered.
+    """
+
+    kind: LedgerKind
+    value: str
+    turn_no: int | None = None
+    mentions: int = 1
+
+
+class Turn(Value):
+    """A recorded turn. `token_count` is that of the messages whole, in the branch's encoding."""
+
+    turn_no: int
+    turn_key: str
+    messages: tuple[Message, ...]
+    token_count: int
+    outcome: Outcome
+    continues: bool
+    occurred_at: datetime
+    recorded_at: datetime
+    digest: str
+    ledger: tuple[LedgerEntry, ...] = ()
+    usage: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class RecordedTurn(Value):
+    """The acknowledgement of a turn. `repeated`: the turn key was known, with the same content;
+    nothing was written.
+    """
+
+    turn_no: int
+    turn_key: str
+    recorded_at: datetime
+    token_count: int
+    repeated: bool
+
+
+class Summary(Value):
+    """An immutable node of the summary tree over turns `[from_turn, to_turn]`."""
+
+    summary_id: UUID
+    level: int
+    from_turn: int
+    to_turn: int
+    headline: str
+    text: str
+    token_count: int
+    recipe: str
+    made_by: str
+    revision: int
+    degraded: bool
+    input_tokens: int
+    covered_tokens: int
+    usage: dict[str, Any] | None = None
+    created_at: datetime
+
+
+class Checkpoint(Value):
+    """The state of a branch at a turn: `frontier` holds summary ids, oldest first; `text` is what
+    prompts show.
+    """
+
+    checkpoint_id: UUID
+    turn_no: int
+    parent_id: UUID | None
+    frontier: tuple[UUID, ...]
+    ledger: tuple[LedgerEntry, ...]
+    text: str
+    token_count: int
+    token_usage: dict[str, Any]
+    artifact_handles: tuple[str, ...]
+    created_at: datetime
+
+
+class Compaction(Value):
+    """One group of attempts at one segment, as operators see it."""
+
+    compaction_id: UUID
+    from_turn: int
+    to_turn: int
+    status: Literal["running", "completed", "failed"]
+    reason: str
+    attempts: int
+    error: str | None
+    recipe: str | None
+    tokens_before: int | None
+    tokens_after: int | None
+    usage: tuple[dict[str, Any], ...]
+    workflow_id: str | None
+    run_id: str | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+class Lag(Value):
+    """What compaction has yet to cover beyond what policy keeps raw. `seconds` is the age of the
+    oldest such turn.
+    """
+
+    turns: int
+    tokens: int
+    seconds: float
+
+
+class BranchState(Value):
+    """A branch as it stands: what `branch.inspect()` returns."""
+
+    conversation_id: str
+    branch_id: str
+    branch_uuid: UUID
+    encoding: str
+    head_turn: int
+    head_tokens: int
+    open_run_turn: int | None
+    checkpoint: Checkpoint | None
+    frontier: tuple[Summary, ...]
+    tail: tuple[Turn, ...]
+    lag: Lag
+    compactions: tuple[Compaction, ...]
