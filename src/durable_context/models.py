@@ -70,7 +70,10 @@ class LedgerEntry(Value):
 
 
 class Turn(Value):
-    """A recorded turn. `token_count` is that of the messages whole, in the branch's encoding."""
+    """A recorded turn. `token_count` is that of the messages whole, in the branch's encoding.
+
+    `repeated`: the turn key was known with the same content, so nothing was written.
+    """
 
     turn_no: int
     turn_key: str
@@ -84,18 +87,7 @@ class Turn(Value):
     ledger: tuple[LedgerEntry, ...] = ()
     usage: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
-
-
-class RecordedTurn(Value):
-    """The acknowledgement of a turn. `repeated`: the turn key was known, with the same content;
-    nothing was written.
-    """
-
-    turn_no: int
-    turn_key: str
-    recorded_at: datetime
-    token_count: int
-    repeated: bool
+    repeated: bool = False
 
 
 class Summary(Value):
