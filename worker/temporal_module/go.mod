@@ -1,11 +1,13 @@
-// The Temporal server and its UI, pinned with hashes in go.sum, for machines where the Temporal CLI
-// cannot be downloaded but Go modules can. Built with `go build`, in this folder: the servers are modules' main packages,
+// The Temporal server, pinned with hashes in go.sum, for machines that reach the Go module proxy but not
+// Temporal's download. Built with `go build` in this folder, since `go install <package>@<version>` asks the proxy for
+// paths that are no modules, which some proxies refuse, and would leave the dependencies' versions to the proxy.
+modules can. Built with `go build`, in this folder: the servers are modules' main packages,
 // and `go install <package>@<version>` fails behind module proxies that answer a probe of a path that is no module with 403.
 module durable-context/temporal
 
-go 1.25.0
+go 1.26.4
 
 require (
-	github.com/temporalio/ui-server/v2 v2.42.1
-	go.temporal.io/server v1.29.1
+	github.com/aws/aws-sdk-go-v2/service/lambda v1.114.1
+	go.temporal.io/server v1.31.2
 )

@@ -3,7 +3,6 @@
 package tools
 
 import (
-	_ "github.com/temporalio/ui-server/v2/cmd/server"
 	_ "go.temporal.io/server/cmd/server"
 	_ "go.temporal.io/server/cmd/tools/sql"
 )
