@@ -1,8 +1,6 @@
 // The Temporal server, pinned with hashes in go.sum, for machines that reach the Go module proxy but not
 // Temporal's download. Built with `go build` in this folder, since `go install <package>@<version>` asks the proxy for
 // paths that are no modules, which some proxies refuse, and would leave the dependencies' versions to the proxy.
-modules can. Built with `go build`, in this folder: the servers are modules' main packages,
-// and `go install <package>@<version>` fails behind module proxies that answer a probe of a path that is no module with 403.
 module durable-context/temporal
 
 go 1.26.4
