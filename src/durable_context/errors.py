@@ -44,6 +44,10 @@ class UnknownBranch(DurableContextError):
     """There is no such branch."""
 
 
+class DatabaseUnavailable(DurableContextError):
+    """The database cannot be reached. A turn that was not acknowledged may be recorded again."""
+
+
 class SchemaMissing(DurableContextError):
     """The database has no durable_context schema, or an older one: run `python -m
     durable_context.migrations`.

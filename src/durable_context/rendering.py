@@ -1,13 +1,14 @@
 """The text of our own blocks. Every block is a user message, delimited and labelled as a record.
 
-Blocks are made of sections that begin with `[`, `-`, `#`, `<` or a letter and end with one newline, so
-that token counts of sections add up (see durable_context.tokens) and none is counted twice.
+Blocks are made of sections that begin with `[`, `-`, `#`, `<` or a letter and end with one newline,
+so that token counts of sections add up (see durable_context.tokens) and none is counted twice.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from durable_context.ledger import cap_ledger, ledger_line, merge_ledgers, missing_from
+
 from durable_context.models import LedgerEntry, Summary, Value
 from durable_context.policy import CompactionPolicy
 from durable_context.tokens import TokenCounter
@@ -38,7 +39,9 @@ CARRIED_LEDGER = 4
 
 
 class RenderedCheckpoint(Value):
-    """`sections` says where each part of `text` stands and what it shrinks to; offsets in characters."""
+    """`sections` says where each part of `text` stands and what it shrinks to; offsets in
+    characters.
+    """
 
     text: str
     token_count: int
@@ -69,8 +72,8 @@ def render_checkpoint(
 ) -> RenderedCheckpoint:
     """Frontier oldest to newest, then the ledger, within `checkpoint_max_tokens`.
 
-    Over the cap the oldest nodes stand as headlines. The ledger shows what the node texts do not say, up
-    to `ledger_max_tokens`; the stored ledger is longer.
+    Over the cap the oldest nodes stand as headlines. The ledger shows what the node texts do not
+    say, up to `ledger_max_tokens`; the stored ledger is longer.
     """
     carried = cap_ledger(
         merge_ledgers(ledger, ()), CARRIED_LEDGER * policy.ledger_max_tokens, counter

@@ -1,0 +1,64 @@
+"""The connection pool, and what driver errors mean."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import asyncpg
+
+from durable_context.errors import DatabaseUnavailable, DurableContextError, SchemaMissing
+
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+
+_SETTINGS = {
+    "application_name": "durable-context",
+    # Static statements on tables whose statistics say nothing of a branch: the generic plan is the
+    # right one, and planning or compiling per call costs more than running (1.25 ms against 0.31).
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    # Every name in our SQL is qualified; this makes a slip an error.
+    "search_path": "",
+}
+
+
+async def create_pool(database_url: str, *, min_size: int = 1, max_size: int = 10) -> Pool:
+    """A pool without reset queries on release: we leave no session state to reset.
+
+    Raises DatabaseUnavailable.
+    """
+    try:
+        return await asyncpg.create_pool(
+            database_url,
+            min_size=min_size,
+            max_size=max_size,
+            reset=_keep,
+            server_settings=_SETTINGS,
+        )
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+        raise DatabaseUnavailable(f"cannot connect to the database: {error}") from error
+
+
+async def _keep(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    pass
+
+
+@asynccontextmanager
+async def acquired(
+    pool: Pool,
+) -> AsyncIterator[Connection]:
+    """A connection, with driver errors as our own."""
+    try:
+        async with pool.acquire() as connection:
+            yield connection
+    except DurableContextError:
+        raise
+    except (
+        asyncpg.UndefinedTableError,
+        asyncpg.UndefinedFunctionError,
+        asyncpg.UndefinedColumnError,
+        asyncpg.InvalidSchemaNameError,
+    ) as error:
+        raise SchemaMissing from error
+    except (OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
+        raise DatabaseUnavailable(f"the database did not answer: {error!r}") from error

@@ -1,0 +1,206 @@
+"""Messages in and out: OpenAI chat format to `Message` and back, and what makes messages a turn."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast, get_args
+
+from durable_context.errors import IncompleteToolExchange, InvalidTurn
+from durable_context.models import Message, Outcome, Role, ToolCall
+from durable_context.rendering import RECORD_TAG, is_record
+from durable_context.text import clean
+
+NO_RESULT = "[No result: the turn was interrupted before this call returned.]"
+
+_KNOWN = {"role", "content", "name", "tool_calls", "tool_call_id", "synthetic", "extra"}
+
+
+def parse_message(value: object, position: int) -> Message:
+    """A `Message` from one in OpenAI chat format: a mapping, or an SDK object with `model_dump`.
+
+    Fields the format knows nothing of are kept in `extra` when they hold something.
+    """
+    if isinstance(value, Message):
+        return value
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        value = dump(exclude_none=True)
+    if not isinstance(value, Mapping):
+        raise InvalidTurn(
+            f"message {position} is {value!r:.80}, not a Message or a dict in OpenAI chat format"
+        )
+    fields = cast(Mapping[str, Any], value)
+    extra = {
+        key: item for key, item in fields.items() if key not in _KNOWN and item not in (None, [])
+    }
+    return Message(
+        role=_role(fields.get("role"), position),
+        content=_content(fields.get("content"), position),
+        name=_optional_text(fields.get("name"), "name", position),
+        tool_calls=tuple(_tool_call(call, position) for call in fields.get("tool_calls") or ()),
+        tool_call_id=_optional_text(fields.get("tool_call_id"), "tool_call_id", position),
+        synthetic=bool(fields.get("synthetic", False)),
+        extra=dict(fields.get("extra") or {}) | extra,
+    )
+
+
+def to_openai(message: Message) -> dict[str, Any]:
+    """The message in OpenAI chat format, ready to send: our own fields are left out, text is
+    cleaned.
+    """
+    fields: dict[str, Any] = {"role": message.role}
+    if isinstance(message.content, str):
+        fields["content"] = clean(message.content)
+    elif message.content is None:
+        fields["content"] = None if message.tool_calls else ""
+    else:
+        fields["content"] = [_clean_part(part) for part in message.content]
+    if message.name is not None:
+        fields["name"] = message.name
+    if message.tool_calls:
+        fields["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": clean(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        fields["tool_call_id"] = message.tool_call_id
+    return fields
+
+
+def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, ...]:
+    """The messages of one turn, checked: every tool call has its result right after it.
+
+    An interrupted turn gets a synthetic result for each call that has none. Raises InvalidTurn,
+    IncompleteToolExchange.
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidTurn(f"messages must be a sequence of messages, not {values!r:.80}")
+    if not values:
+        raise InvalidTurn("a turn needs at least one message, got none")
+    parsed = [parse_message(value, position) for position, value in enumerate(values)]
+    for position, message in enumerate(parsed):
+        if is_record(message.content) and message.role == "user":
+            raise InvalidTurn(
+                f"message {position} is a <{RECORD_TAG}> block that prepare() made; record_turn takes"
+                " the new exchange only"
+            )
+    return tuple(_paired(parsed, outcome))
+
+
+def exchanges(values: Sequence[object]) -> tuple[Message, ...]:
+    """Complete tool exchanges that are not recorded yet, as `prepare(pending=)` takes them."""
+    parsed = [parse_message(value, position) for position, value in enumerate(values)]
+    return tuple(_paired(parsed, "complete"))
+
+
+def _paired(messages: Iterable[Message], outcome: Outcome) -> list[Message]:
+    paired: list[Message] = []
+    waiting: dict[str, str] = {}
+    missing: list[str] = []
+
+    def close() -> None:
+        for call_id in waiting:
+            missing.append(call_id)
+            paired.append(
+                Message(role="tool", tool_call_id=call_id, content=NO_RESULT, synthetic=True)
+            )
+        waiting.clear()
+
+    for position, message in enumerate(messages):
+        if message.role == "tool":
+            call_id = message.tool_call_id
+            if call_id not in waiting:
+                raise InvalidTurn(
+                    f"message {position} is a tool result for {call_id!r}, but the calls that wait"
+                    f" for a result are {sorted(waiting)!r}"
+                )
+            del waiting[call_id]
+        else:
+            close()
+            waiting.update(_calls_of(message, position))
+        paired.append(message)
+    close()
+    if missing and outcome != "interrupted":
+        raise IncompleteToolExchange(
+            f"tool calls {missing!r} have no result; add the results, or record the turn with"
+            f" outcome='interrupted' (it is {outcome!r})",
+            tuple(missing),
+        )
+    return paired
+
+
+def _calls_of(message: Message, position: int) -> dict[str, str]:
+    if message.tool_calls and message.role != "assistant":
+        raise InvalidTurn(
+            f"message {position} has tool calls and role {message.role!r}; only 'assistant' may"
+        )
+    calls = {call.id: call.name for call in message.tool_calls}
+    if len(calls) != len(message.tool_calls):
+        ids = [call.id for call in message.tool_calls]
+        raise InvalidTurn(f"message {position} repeats a tool call id: {ids!r}")
+    return calls
+
+
+def _role(role: object, position: int) -> Role:
+    if role in ("system", "developer"):
+        raise InvalidTurn(
+            f"message {position} has role {role!r}; record_turn takes the new exchange only, pass"
+            " instructions to prepare() in Budget(instructions=...)"
+        )
+    if role not in get_args(Role):
+        raise InvalidTurn(
+            f"message {position} has role {role!r}; allowed are {', '.join(get_args(Role))}"
+        )
+    return cast(Role, role)
+
+
+def _content(content: object, position: int) -> str | tuple[dict[str, Any], ...] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        parts = cast(Sequence[object], content)
+        return tuple(_part(part, position) for part in parts)
+    raise InvalidTurn(
+        f"message {position} has content {content!r:.80}; allowed are text, a list of content parts, or None"
+    )
+
+
+def _part(part: object, position: int) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if isinstance(part, Mapping) and isinstance(cast(Mapping[str, Any], part).get("type"), str):
+        return dict(cast(Mapping[str, Any], part))
+    raise InvalidTurn(
+        f"message {position} has a content part {part!r:.80}; a part is text or a dict with a 'type'"
+    )
+
+
+def _clean_part(part: dict[str, Any]) -> dict[str, Any]:
+    text = part.get("text")
+    return part | {"text": clean(text)} if isinstance(text, str) else part
+
+
+def _optional_text(value: object, field: str, position: int) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidTurn(f"message {position} has {field}={value!r:.80}; it must be text")
+
+
+def _tool_call(value: object, position: int) -> ToolCall:
+    if isinstance(value, ToolCall):
+        return value
+    call = cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+    function = call.get("function", call)
+    name, call_id = function.get("name"), call.get("id")
+    if not (isinstance(name, str) and name and isinstance(call_id, str) and call_id):
+        raise InvalidTurn(
+            f"message {position} has a tool call {value!r:.120}; it needs an 'id' and a"
+            " 'function' with 'name' and 'arguments'"
+        )
+    arguments = function.get("arguments", "")
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(id=call_id, name=name, arguments=arguments)
