@@ -2,6 +2,11 @@
 attributes.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from durable_context.summarizers import Attempt
+
 
 class DurableContextError(Exception):
     """Durable Context could not do what was asked."""
@@ -70,23 +75,38 @@ class CompactionFailed(DurableContextError):
     """The compaction failed. What was published before stays in use."""
 
 
-class InvalidDraft(DurableContextError):
+class SummarizerError(DurableContextError):
+    """A summarizer gave nothing that can be published. `attempts` holds its calls, failed ones
+    too.
+    """
+
+    def __init__(self, message: str | None = None, attempts: "tuple[Attempt, ...]" = ()) -> None:
+        super().__init__(message)
+        self.attempts = attempts
+
+
+class InvalidDraft(SummarizerError):
     """A summarizer returned something that must not be published."""
 
 
-class SummarizerUnavailable(DurableContextError):
+class SummarizerUnavailable(SummarizerError):
     """The model cannot answer now; trying again later can help. `retry_after` is in seconds, or
     None.
     """
 
-    def __init__(self, message: str, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str | None = None,
+        retry_after: float | None = None,
+        attempts: "tuple[Attempt, ...]" = (),
+    ) -> None:
+        super().__init__(message, attempts)
         self.retry_after = retry_after
 
 
-class SummarizerRejected(DurableContextError):
+class SummarizerRejected(SummarizerError):
     """The model refuses this request, and would again: bad key, unknown model, content filter."""
 
 
-class InputTooLong(DurableContextError):
+class InputTooLong(SummarizerError):
     """The summarizer's own context window is too small for this input: split it."""
