@@ -53,16 +53,34 @@ class CompactionRequest(Value):
     reason: Reason = "turn"
     label: str = ""
     pending: int = 1
+    summary_task_queue: str = SUMMARY_TASK_QUEUE
 
 
 class CompactionResult(Value):
-    """What a run did; the last segment's figures, and totals over the run's passes."""
+    """What a run did: figures of its last segment; `passes`, `attempts` and `degraded` are totals.
+
+    `attempts` counts those of the summarize activity.
+    """
 
     passes: int
     checkpoint_turn: int
     tokens_before: int
     tokens_after: int
     degraded: int = 0
+    from_turn: int = 0
+    recipe: str = ""
+    made_by: str = ""
+    attempts: int = 0
+
+
+class CompactionProgress(Value):
+    """Where a run stands: what the `progress` query returns."""
+
+    phase: str
+    passes: int
+    checkpoint_turn: int
+    requested: int
+    covered: int
 
 
 class TurnHint(Value):
@@ -96,15 +114,20 @@ class Plan(Value):
 
 
 class SummarizeRequest(Value):
+    """`drafts`: nodes that were just made and are not published yet, some of which `node` merges."""
+
     tenant: str
     branch_uuid: UUID
     compaction_id: UUID
     node: NodeRange
     policy: CompactionPolicy
+    drafts: tuple[UUID, ...] = ()
 
 
 class SummarizeResult(Value):
-    """`reused`: the draft was there already, no summarizer was asked."""
+    """`reused`: the draft was there already, no summarizer was asked. `attempts` counts those of
+    the activity.
+    """
 
     summary_id: UUID
     made_by: str
@@ -113,6 +136,7 @@ class SummarizeResult(Value):
     reused: bool
     tokens_before: int
     tokens_after: int
+    attempts: int = 1
 
 
 class CommitRequest(Value):

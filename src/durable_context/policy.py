@@ -51,6 +51,14 @@ class CompactionPolicy(BaseModel):
     """
     summarizer_timeout: timedelta = Field(timedelta(seconds=60), gt=timedelta(0))
     """Bound on one model call."""
+    retry_interval: timedelta = Field(timedelta(seconds=5), gt=timedelta(0))
+    """Wait before a summarizer that failed is asked again; it doubles, up to 5 minutes."""
+    worker_lost_after: timedelta = Field(timedelta(seconds=30), ge=timedelta(seconds=1))
+    """A worker that is silent for this long while it summarizes is given up for lost."""
+    passes_per_run: int = Field(20, ge=1, le=200)
+    """Segments one workflow run compacts before it continues as a new run, to keep histories
+    short.
+    """
     expose_ids: bool = False
     """Show conversation and branch ids in Temporal, which shows them to everyone in its
     namespace.
