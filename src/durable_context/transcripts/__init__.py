@@ -1,0 +1,9 @@
+"""Recorded conversations in files, read for replay: OpenAI chat format, Anthropic format, or plain
+question and answer turns.
+"""
+
+from durable_context.transcripts.files import read_transcripts
+from durable_context.transcripts.model import Transcript, TranscriptError, TranscriptTurn
+from durable_context.transcripts.splitting import stretches
+
+__all__ = ["Transcript", "TranscriptError", "TranscriptTurn", "read_transcripts", "stretches"]
