@@ -1,0 +1,202 @@
+"""Counts tokens with vocabularies that ship inside the package: verified by hash, loaded once and
+lazily, and never fetched. Estimates (tool calls, images, files, tool schemas) err on the high side.
+"""
+
+import gzip
+import hashlib
+import json
+import re
+import threading
+from binascii import a2b_base64
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import tiktoken
+
+from durable_context.models import Message, ToolCall
+
+ENCODINGS: Final = ("cl100k_base", "o200k_base")
+MESSAGE_OVERHEAD: Final = 3
+"""Every message costs this on top of its role, content and name (OpenAI's published rule)."""
+REPLY_OVERHEAD: Final = 3
+"""Every prompt costs this once: it primes the reply."""
+NAME_OVERHEAD: Final = 1
+TOOL_CALL_OVERHEAD: Final = 8
+"""On top of a call's id, name and arguments: the markers around them."""
+TOOL_OVERHEAD: Final = 12
+"""On top of a tool's schema as JSON, which is longer than what providers render."""
+IMAGE_TOKENS: Final = 1_445
+"""A high-detail image of eight 512-pixel tiles, the most that OpenAI's scaling leaves."""
+LOW_DETAIL_IMAGE_TOKENS: Final = 85
+PART_TOKENS: Final = 1_445
+"""An audio, file or unknown part, plus one token for each 16 characters of its JSON."""
+
+_HASHES: Final = {
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+}
+_SPECIAL: Final = {
+    "cl100k_base": {
+        "<|endoftext|>": 100257,
+        "<|fim_prefix|>": 100258,
+        "<|fim_middle|>": 100259,
+        "<|fim_suffix|>": 100260,
+        "<|endofprompt|>": 100276,
+    },
+    "o200k_base": {"<|endoftext|>": 199999, "<|endofprompt|>": 200018},
+}
+_CONTRACTION: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_PATTERNS: Final = {
+    "cl100k_base": (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
+        r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    ),
+    "o200k_base": "|".join(
+        [
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+            + _CONTRACTION,
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+            + _CONTRACTION,
+            r"\p{N}{1,3}",
+            r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+            r"\s*[\r\n]+",
+            r"\s+(?!\S)",
+            r"\s+",
+        ]
+    ),
+}
+_PIECE: Final = 16_384
+# The encoder overflows its stack on very long runs of white space, so those are cut: a run is
+# looked for from its first character only, which keeps the search linear.
+_LONG_SPACE: Final = re.compile(rf"(?<!\s)\s{{{_PIECE}}}\s*")
+_loading = threading.Lock()
+
+
+class TokenCounter:
+    """Counts in one encoding. Cheap to make; the vocabulary is loaded by the first count."""
+
+    def __init__(self, encoding: str) -> None:
+        if encoding not in ENCODINGS:
+            raise ValueError(f"unknown encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
+        self.encoding = encoding
+
+    def count(self, text: str) -> int:
+        """Special-token text such as <|endoftext|> counts as the ordinary text it is."""
+        return len(self._encode(text)) if text else 0
+
+    def count_message(self, message: Message) -> int:
+        total = MESSAGE_OVERHEAD + self.count(message.role) + self._count_content(message.content)
+        if message.name:
+            total += self.count(message.name) + NAME_OVERHEAD
+        if message.tool_call_id:
+            total += self.count(message.tool_call_id)
+        return total + sum(self._count_call(call) for call in message.tool_calls)
+
+    def count_tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
+        return sum(
+            TOOL_OVERHEAD + self.count(json.dumps(tool, ensure_ascii=False, default=str))
+            for tool in tools
+        )
+
+    def truncate(self, text: str, max_tokens: int) -> str:
+        """The longest beginning that is at most `max_tokens`, never half a character."""
+        if max_tokens <= 0:
+            return ""
+        tokens = self._first_tokens(text, max_tokens)
+        if len(tokens) <= max_tokens:
+            return text
+        for end in range(max_tokens, 0, -1):
+            kept = _load(self.encoding).decode_bytes(tokens[:end]).decode(errors="ignore")
+            if self.count(kept) <= max_tokens:
+                return kept
+        return ""
+
+    def _first_tokens(self, text: str, wanted: int) -> list[int]:
+        """More than `wanted` tokens of the text's beginning, or all of them."""
+        size = 8 * wanted + 64
+        while True:
+            tokens = self._encode(text[:size])
+            if size >= len(text) or len(tokens) > wanted + 1:
+                return tokens
+            size *= 4
+
+    def _encode(self, text: str) -> list[int]:
+        encoding = _load(self.encoding)
+        if len(text) <= _PIECE:
+            return encoding.encode_ordinary(text)
+        return [token for piece in _pieces(text) for token in encoding.encode_ordinary(piece)]
+
+    def _count_content(self, content: str | tuple[dict[str, Any], ...] | None) -> int:
+        if content is None or isinstance(content, str):
+            return self.count(content or "")
+        return sum(self._count_part(part) for part in content)
+
+    def _count_part(self, part: Mapping[str, Any]) -> int:
+        for key in ("text", "refusal"):
+            if isinstance(part.get(key), str):
+                return self.count(part[key])
+        if "image" in str(part.get("type")):
+            return LOW_DETAIL_IMAGE_TOKENS if _is_low_detail(part) else IMAGE_TOKENS
+        return PART_TOKENS + len(json.dumps(part, default=str)) // 16
+
+    def _count_call(self, call: ToolCall) -> int:
+        counted = self.count(call.id) + self.count(call.name) + self.count(call.arguments)
+        return TOOL_CALL_OVERHEAD + counted
+
+
+@cache
+def token_counter(encoding: str) -> TokenCounter:
+    return TokenCounter(encoding)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text, cut only inside very long runs of white space."""
+    start = 0
+    for run in _LONG_SPACE.finditer(text):
+        for cut in range(run.start() + _PIECE, run.end(), _PIECE):
+            yield text[start:cut]
+            start = cut
+    yield text[start:]
+
+
+def _is_low_detail(part: Mapping[str, Any]) -> bool:
+    image: Any = part.get("image_url")
+    return "low" in (part.get("detail"), image.get("detail") if hasattr(image, "get") else None)
+
+
+def _load(name: str) -> tiktoken.Encoding:
+    loaded = _loaded.get(name)
+    if loaded is not None:
+        return loaded
+    with _loading:
+        if name not in _loaded:
+            _loaded[name] = _build(name)
+        return _loaded[name]
+
+
+_loaded: dict[str, tiktoken.Encoding] = {}
+
+
+def _build(name: str) -> tiktoken.Encoding:
+    return tiktoken.Encoding(
+        name=name,
+        pat_str=_PATTERNS[name],
+        mergeable_ranks=_ranks(_vocabulary(name)),
+        special_tokens=_SPECIAL[name],
+    )
+
+
+def _vocabulary(name: str) -> bytes:
+    packed = (files("durable_context") / "encodings" / f"{name}.tiktoken.gz").read_bytes()
+    raw = gzip.decompress(packed)
+    found = hashlib.sha256(raw).hexdigest()
+    if found != _HASHES[name]:
+        raise ValueError(f"vocabulary {name!r} is damaged: SHA-256 {found}, not {_HASHES[name]}")
+    return raw
+
+
+def _ranks(vocabulary: bytes) -> dict[bytes, int]:
+    words = vocabulary.split()
+    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
