@@ -1,4 +1,4 @@
-"""Reading recorded conversations: every format, where turns begin, and errors that name the place."""
+"""Reading recorded conversations: every format, where turns begin, errors that name places."""
 
 import json
 from datetime import UTC, datetime
@@ -115,11 +115,15 @@ class TestFormsOfFiles:
         ]
         transcript = read({"conversation_id": "mel", "turns": turns})
         assert [roles(turn) for turn in transcript.turns] == [
-            ["user", "assistant", "assistant"],
+            ["user", "assistant"],
+            ["assistant"],
             ["user"],
         ]
-        assert transcript.turns[0].occurred_at == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
-        assert transcript.turns[1].occurred_at == datetime(2023, 5, 10, 8, tzinfo=UTC)
+        assert [turn.occurred_at for turn in transcript.turns] == [
+            datetime(2023, 5, 8, 13, 56, tzinfo=UTC),
+            datetime(2023, 5, 9, 8, tzinfo=UTC),
+            datetime(2023, 5, 10, 8, tzinfo=UTC),
+        ]
 
 
 class TestTurns:

@@ -8,6 +8,7 @@ from durable_context.transcripts.model import (
     JsonObject,
     Located,
     Transcript,
+    TranscriptTurn,
     is_list,
     is_object,
     shown,
@@ -22,11 +23,11 @@ _LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
 def read_conversation(found: Located, default_name: str) -> Transcript:
     """`found` is an object with located "messages" or "turns"."""
     name = _name(found, default_name)
+    system = _system(found)
     if "messages" in found.value:
-        messages = _messages(found)
+        turns = split_turns(_messages(found), system)
     else:
-        messages = _question_and_answer(found.value["turns"])
-    turns = split_turns(messages, _system(found))
+        turns = tuple(_question_and_answer(turn, system) for turn in found.value["turns"])
     if not turns:
         raise found.error("no message of a user or an assistant")
     return Transcript(name=name, system=turns[0].system, tools=_tools(found), turns=turns)
@@ -56,18 +57,19 @@ def _messages(found: Located) -> list[TimedMessage]:
     ]
 
 
-def _question_and_answer(turns: list[Located]) -> list[TimedMessage]:
-    """Turns of the form {user, assistant, timestamp}, where either side may be absent."""
-    messages: list[TimedMessage] = []
-    for turn in turns:
-        if not is_object(turn.value) or not turn.value.keys() & {"user", "assistant"}:
-            raise turn.error('a turn is an object with "user" or "assistant" or both')
-        for role in ("user", "assistant"):
-            if (content := turn.value.get(role)) is None:
-                continue
-            (message,) = openai.checked(Located({"role": role, "content": content}, turn.place))
-            messages.append(TimedMessage(Located(message, turn.place), _occurred_at(turn)))
-    return messages
+def _question_and_answer(found: Located, system: str | None) -> TranscriptTurn:
+    """A turn of the form {user, assistant, timestamp}, where either side may be absent."""
+    turn: Any = found.value
+    said = {role: turn.get(role) for role in ("user", "assistant")} if is_object(turn) else {}
+    messages = [
+        message
+        for role, content in said.items()
+        if content is not None
+        for message in openai.checked(Located({"role": role, "content": content}, found.place))
+    ]
+    if not messages:
+        raise found.error('a turn is an object with "user" or "assistant" or both')
+    return TranscriptTurn(messages=tuple(messages), occurred_at=_occurred_at(found), system=system)
 
 
 def _system(found: Located) -> str | None:
