@@ -70,6 +70,11 @@ def to_openai(message: Message) -> dict[str, Any]:
     return fields
 
 
+def call_text(call: ToolCall) -> str:
+    """A tool call as text."""
+    return f"{call.name}({call.arguments})"
+
+
 def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, ...]:
     """The messages of one turn, checked: every tool call has its result right after it.
 
@@ -84,8 +89,8 @@ def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, 
     for position, message in enumerate(parsed):
         if is_record(message.content) and message.role == "user":
             raise InvalidTurn(
-                f"message {position} is a <{RECORD_TAG}> block that prepare() made; record_turn takes"
-                " the new exchange only"
+                f"message {position} is a <{RECORD_TAG}> block that prepare() made; record_turn"
+                " takes the new exchange only"
             )
     return tuple(_paired(parsed, outcome))
 
@@ -164,7 +169,8 @@ def _content(content: object, position: int) -> str | tuple[dict[str, Any], ...]
         parts = cast(Sequence[object], content)
         return tuple(_part(part, position) for part in parts)
     raise InvalidTurn(
-        f"message {position} has content {content!r:.80}; allowed are text, a list of content parts, or None"
+        f"message {position} has content {content!r:.80}; allowed are text, a list of content"
+        " parts, or None"
     )
 
 
@@ -174,7 +180,8 @@ def _part(part: object, position: int) -> dict[str, Any]:
     if isinstance(part, Mapping) and isinstance(cast(Mapping[str, Any], part).get("type"), str):
         return dict(cast(Mapping[str, Any], part))
     raise InvalidTurn(
-        f"message {position} has a content part {part!r:.80}; a part is text or a dict with a 'type'"
+        f"message {position} has a content part {part!r:.80}; a part is text or a dict with a"
+        " 'type'"
     )
 
 
@@ -193,7 +200,7 @@ def _tool_call(value: object, position: int) -> ToolCall:
     if isinstance(value, ToolCall):
         return value
     call = cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
-    function = call.get("function", call)
+    function = cast(Mapping[str, Any], call.get("function", call))
     name, call_id = function.get("name"), call.get("id")
     if not (isinstance(name, str) and name and isinstance(call_id, str) and call_id):
         raise InvalidTurn(

@@ -17,45 +17,45 @@ class CompactionPolicy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    segment_turns: int = Field(6, ge=1, le=100)
+    segment_turns: int = Field(default=6, ge=1, le=100)
     """A level 0 summary covers this many turns ..."""
-    segment_tokens: int = Field(6_000, ge=200)
+    segment_tokens: int = Field(default=6_000, ge=200)
     """... or fewer, ending with the turn that brings it to this many raw tokens."""
-    keep_raw_turns: int = Field(2, ge=0, le=20)
+    keep_raw_turns: int = Field(default=2, ge=0, le=20)
     """Newest turns that are never compacted and stay raw in the prompt."""
-    fan_out: int = Field(4, ge=2, le=16)
+    fan_out: int = Field(default=4, ge=2, le=16)
     """Nodes of one level that merge into one of the next."""
-    summary_max_tokens: int = Field(400, ge=50, le=8_000)
-    headline_max_tokens: int = Field(32, ge=8, le=100)
-    checkpoint_max_tokens: int = Field(4_000, ge=500)
+    summary_max_tokens: int = Field(default=400, ge=50, le=8_000)
+    headline_max_tokens: int = Field(default=32, ge=8, le=100)
+    checkpoint_max_tokens: int = Field(default=4_000, ge=500)
     """Cap on a checkpoint's text; beyond it the oldest nodes stand as headlines."""
-    ledger_max_tokens: int = Field(1_000, ge=0)
+    ledger_max_tokens: int = Field(default=1_000, ge=0)
     """The ledger's share of the checkpoint."""
-    digest_tokens: int = Field(120, ge=30, le=1_000)
-    view_tokens: int = Field(200, ge=40, le=4_000)
+    digest_tokens: int = Field(default=120, ge=30, le=1_000)
+    view_tokens: int = Field(default=200, ge=40, le=4_000)
     """Cap on the short form of a large message. A message of over twice this has one."""
-    raw_result_tokens: int = Field(4_000, ge=100)
+    raw_result_tokens: int = Field(default=4_000, ge=100)
     """A raw turn shows results up to this size whole, larger ones as views."""
-    run_raw_tokens: int = Field(8_000, ge=0)
+    run_raw_tokens: int = Field(default=8_000, ge=0)
     """Newest stretches of an open long run that stay raw and uncompacted."""
-    retrieved_blocks: int = Field(3, ge=0, le=10)
-    retrieved_tokens: int = Field(750, ge=0)
+    retrieved_blocks: int = Field(default=3, ge=0, le=10)
+    retrieved_tokens: int = Field(default=750, ge=0)
     """Cap on all retrieved blocks together."""
-    debounce: timedelta = Field(timedelta(seconds=2), ge=timedelta(0))
+    debounce: timedelta = Field(default=timedelta(seconds=2), ge=timedelta(0))
     """Wait after the first hint of a burst. Zero starts at once; Temporal rounds anything else up
     to 1 s.
     """
-    degrade_after: timedelta = Field(timedelta(minutes=2), ge=timedelta(0))
+    degrade_after: timedelta = Field(default=timedelta(minutes=2), ge=timedelta(0))
     """A summarizer that has failed for this long is replaced by the extractive one, marked
     degraded.
     """
-    summarizer_timeout: timedelta = Field(timedelta(seconds=60), gt=timedelta(0))
+    summarizer_timeout: timedelta = Field(default=timedelta(seconds=60), gt=timedelta(0))
     """Bound on one model call."""
-    retry_interval: timedelta = Field(timedelta(seconds=5), gt=timedelta(0))
+    retry_interval: timedelta = Field(default=timedelta(seconds=5), gt=timedelta(0))
     """Wait before a summarizer that failed is asked again; it doubles, up to 5 minutes."""
-    worker_lost_after: timedelta = Field(timedelta(seconds=30), ge=timedelta(seconds=1))
+    worker_lost_after: timedelta = Field(default=timedelta(seconds=30), ge=timedelta(seconds=1))
     """A worker that is silent for this long while it summarizes is given up for lost."""
-    passes_per_run: int = Field(20, ge=1, le=200)
+    passes_per_run: int = Field(default=20, ge=1, le=200)
     """Segments one workflow run compacts before it continues as a new run, to keep histories
     short.
     """

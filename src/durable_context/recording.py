@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from durable_context.digest import digest_of
-from durable_context.ledger import ledger_of
-from durable_context.views import view_of
-
 from durable_context import stored_json
+from durable_context.digest import digest_of
+from durable_context.ledger import ledger_of, ledger_tail_line
+from durable_context.messages import call_text
 from durable_context.models import LedgerEntry, Message, Outcome
 from durable_context.policy import CompactionPolicy
 from durable_context.text import clean, message_text
 from durable_context.tokens import TokenCounter
+from durable_context.views import view_of
 
 SEARCHED_CHARACTERS = 100_000
 """Text of a turn that is indexed. A tsvector over 1 MB is an error, and a turn is never refused."""
@@ -72,7 +72,13 @@ def turn_row(
         ),
         digest=f"{digest}\n",
         digest_tokens=counter.count(f"{digest}\n"),
-        ledger=stored_json.dump_ledger(entries),
+        ledger=stored_json.dumps(
+            [
+                entry.model_dump(exclude_defaults=True)
+                | {"tokens": counter.count(ledger_tail_line(entry))}
+                for entry in entries
+            ]
+        ),
         entries=entries,
         search_text=_search_text(messages),
         begins_run=messages[0].role == "user",
@@ -100,14 +106,23 @@ def _views(
     """Short forms, by message index, of messages over twice `view_tokens`."""
     views: dict[str, dict[str, Any]] = {}
     for position, (message, count) in enumerate(zip(messages, tokens, strict=True)):
-        if count <= 2 * policy.view_tokens:
-            continue
-        view = view_of(message, max_tokens=policy.view_tokens, counter=counter)
-        view_tokens = counter.count_message(view)
-        if view_tokens < count:
-            dumped = view.model_dump(exclude_defaults=True)
+        view = message_view(message, count, policy, counter)
+        if view is not None:
+            short, view_tokens = view
+            dumped = short.model_dump(exclude_defaults=True)
             views[str(position)] = {"message": dumped, "tokens": view_tokens}
     return views
+
+
+def message_view(
+    message: Message, tokens: int, policy: CompactionPolicy, counter: TokenCounter
+) -> tuple[Message, int] | None:
+    """The short form of a message over twice `view_tokens`, with its tokens."""
+    if tokens <= 2 * policy.view_tokens:
+        return None
+    view = view_of(message, max_tokens=policy.view_tokens, counter=counter)
+    view_tokens = counter.count_message(view)
+    return (view, view_tokens) if view_tokens < tokens else None
 
 
 def _dated(occurred_at: datetime | None) -> str:
@@ -120,5 +135,5 @@ def _search_text(messages: Sequence[Message]) -> str:
 
 
 def _searched(message: Message) -> str:
-    calls = " ".join(f"{call.name} {call.arguments}" for call in message.tool_calls)
+    calls = " ".join(call_text(call) for call in message.tool_calls)
     return f"{message_text(message)} {calls}"[:SEARCHED_PER_MESSAGE]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from durable_context.ledger import cap_ledger, ledger_line, merge_ledgers, missing_from
-
 from durable_context.models import LedgerEntry, Summary, Value
 from durable_context.policy import CompactionPolicy
 from durable_context.tokens import TokenCounter

@@ -15,8 +15,8 @@ from durable_context.models import Checkpoint, Compaction, Outcome, Summary, Tur
 from durable_context.recording import TurnRow
 
 TURN_COLUMNS = (
-    "turn_no, turn_key, messages, token_count, outcome, continues, occurred_at, recorded_at, digest,"
-    " ledger, usage, metadata"
+    "turn_no, turn_key, messages, token_count, outcome, continues, occurred_at, recorded_at,"
+    " digest, ledger, usage, metadata"
 )
 SUMMARY_COLUMNS = (
     "summary_id, level, from_turn, to_turn, headline, text, token_count, recipe, made_by, revision,"
@@ -39,6 +39,14 @@ class BranchRow(NamedTuple):
     parent_id: str | None
     fork_turn: int | None
     encoding: str
+
+
+class BranchFigures(NamedTuple):
+    """What of a branch changes with each turn."""
+
+    head_turn: int
+    head_tokens: int
+    open_run_turn: int | None
 
 
 class Recorded(NamedTuple):
@@ -167,6 +175,18 @@ class Store:
             checkpoint_turn=result["checkpoint_turn"],
             uncompacted_tokens=result["uncompacted_tokens"],
         )
+
+    async def branch_head(self, branch_uuid: UUID) -> BranchFigures:
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                "select head_turn, head_tokens, open_run_turn from durable_context.branches"
+                " where tenant = $1 and branch_uuid = $2",
+                self._tenant,
+                branch_uuid,
+            )
+        if row is None:
+            raise UnknownBranch(f"there is no branch {branch_uuid} for this tenant")
+        return BranchFigures(*row)
 
     async def turns(self, branch_uuid: UUID, from_turn: int, to_turn: int) -> tuple[Turn, ...]:
         async with acquired(self._pool) as connection:

@@ -1,0 +1,177 @@
+"""From the stored state of a branch and a new message to a prompt: pure functions, the same bytes
+for the same input.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from durable_context.blocks import (
+    Checkpointed,
+    Exchange,
+    Parts,
+    digest_line,
+    fact_lines,
+    message_overhead,
+)
+from durable_context.excerpts import RetrievedBlock, retrieved_block
+from durable_context.messages import exchanges, parse_message
+from durable_context.models import Message
+from durable_context.policy import CompactionPolicy
+from durable_context.prepared import Budget, BudgetExceeded, PreparedContext
+from durable_context.prompt_state import PromptState, TailTurn, View
+from durable_context.prompt_text import blocks_of, prompt
+from durable_context.recording import message_view
+from durable_context.reductions import reduce_to
+from durable_context.text import clean
+from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
+
+
+def assemble(
+    state: PromptState,
+    user_message: str | Mapping[str, Any] | Message | None,
+    *,
+    pending: Sequence[object] = (),
+    budget: Budget,
+    policy: CompactionPolicy,
+) -> PreparedContext | BudgetExceeded:
+    """The prompt for the next model call. Raises InvalidTurn for a malformed message."""
+    counter = token_counter(state.encoding)
+    parts = _parts(state, user_message, pending, budget, policy, counter)
+    required = parts.tokens
+    reductions = reduce_to(parts, budget.limit, policy, counter)
+    if parts.tokens > budget.limit:
+        return BudgetExceeded(
+            limit=budget.limit,
+            required=required,
+            smallest=parts.tokens,
+            blocks=tuple(blocks_of(parts)),
+        )
+    return prompt(parts, reductions, state, budget)
+
+
+def _parts(
+    state: PromptState,
+    user_message: str | Mapping[str, Any] | Message | None,
+    pending: Sequence[object],
+    budget: Budget,
+    policy: CompactionPolicy,
+    counter: TokenCounter,
+) -> Parts:
+    encoding = state.encoding
+    checkpoint = None
+    if state.checkpoint is not None:
+        checkpoint = Checkpointed(state.checkpoint, message_overhead(encoding))
+    digested = [turn for turn in state.tail if not turn.raw]
+    raw = [_raw(turn, policy) for turn in state.tail if turn.raw]
+    return Parts(
+        encoding=encoding,
+        instructions=budget.instructions,
+        instruction_tokens=_instruction_tokens(encoding, budget.instructions, budget.tools),
+        checkpoint=checkpoint,
+        digested=digested,
+        lines=[digest_line(turn, encoding) for turn in digested],
+        facts=fact_lines(digested, policy.ledger_max_tokens, encoding),
+        raw=raw,
+        retrieved=_retrieved(state, checkpoint, policy, counter),
+        task=_task(state, raw),
+        pending=_pending(pending, policy, counter),
+        user=[(message, counter.count_message(message)) for message in _user(user_message)],
+        reply_tokens=REPLY_OVERHEAD,
+        run_open=state.open_run_turn is not None,
+    )
+
+
+def _user(message: str | Mapping[str, Any] | Message | None) -> list[Message]:
+    """The user message, None while a long run goes on."""
+    if message is None:
+        return []
+    if isinstance(message, str):
+        return [Message(role="user", content=message)]
+    return [parse_message(message, 0)]
+
+
+def _raw(turn: TailTurn, policy: CompactionPolicy) -> Exchange:
+    exchange = Exchange(turn, turn.messages, turn.message_tokens, turn.views)
+    return _large_results_as_views(exchange, policy)
+
+
+def _large_results_as_views(exchange: Exchange, policy: CompactionPolicy) -> Exchange:
+    exchange.viewed.update(
+        position
+        for position, message in enumerate(exchange.messages)
+        if message.role == "tool"
+        and position in exchange.views
+        and exchange.message_tokens[position] > policy.raw_result_tokens
+    )
+    return exchange
+
+
+def _pending(
+    values: Sequence[object], policy: CompactionPolicy, counter: TokenCounter
+) -> Exchange | None:
+    messages = exchanges(values)
+    if not messages:
+        return None
+    tokens = tuple(counter.count_message(message) for message in messages)
+    views: dict[int, View] = {}
+    for position, (message, count) in enumerate(zip(messages, tokens, strict=True)):
+        view = message_view(message, count, policy, counter)
+        if view is not None:
+            views[position] = View(*view)
+    return _large_results_as_views(Exchange(None, messages, tokens, views), policy)
+
+
+def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, int]]:
+    """The open run's user message. Where its turn is raw, it is taken out of there."""
+    task: list[tuple[Message, int]] = []
+    for message, tokens in state.run_start:
+        if message.role != "user":
+            break
+        task.append((message, tokens))
+    for exchange in raw:
+        if exchange.turn is not None and exchange.turn.turn_no == state.open_run_turn:
+            exchange.skip = len(task)
+    return task
+
+
+def _retrieved(
+    state: PromptState,
+    checkpoint: Checkpointed | None,
+    policy: CompactionPolicy,
+    counter: TokenCounter,
+) -> list[RetrievedBlock]:
+    if not state.retrieved:
+        return []
+    standing = checkpoint.whole_nodes() if checkpoint else set[str]()
+    share = policy.retrieved_tokens // len(state.retrieved)
+    blocks = (
+        retrieved_block(
+            leaf,
+            state.terms,
+            headline=leaf.summary_id not in standing,
+            max_tokens=share,
+            counter=counter,
+        )
+        for leaf in state.retrieved
+    )
+    return [block for block in blocks if block is not None]
+
+
+def _instruction_tokens(
+    encoding: str, instructions: str | None, tools: Sequence[dict[str, Any]]
+) -> int:
+    if not instructions and not tools:
+        return 0
+    return _count_instructions(encoding, instructions, json.dumps(tools, sort_keys=True))
+
+
+@lru_cache(maxsize=256)
+def _count_instructions(encoding: str, instructions: str | None, tools: str) -> int:
+    """Cached: a runtime sends the same instructions with every call."""
+    counter = token_counter(encoding)
+    count = counter.count_tools(json.loads(tools))
+    if instructions:
+        count += message_overhead(encoding) + counter.count(clean(instructions))
+    return count

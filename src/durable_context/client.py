@@ -1,0 +1,119 @@
+"""The entry point: connects to PostgreSQL, and to Temporal when asked to, and opens branches."""
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from durable_context.branch import Branch
+from durable_context.compaction_requests import CompactionRequests
+from durable_context.database import Pool, create_pool
+from durable_context.errors import DatabaseUnavailable, InvalidTurn
+from durable_context.policy import CompactionPolicy
+from durable_context.store import BranchRow, Store
+from durable_context.tokens import token_counter
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+DATABASE_URL = "DURABLE_CONTEXT_DATABASE_URL"
+FROM_ENVIRONMENT = "environment"
+"""Temporal's own environment configuration (TEMPORAL_ADDRESS and the rest)."""
+
+
+class ContextClient:
+    """One tenant's conversations. One per process is enough: it pools its connections."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        requests: CompactionRequests | None,
+        *,
+        tenant: str,
+        policy: CompactionPolicy,
+        encoding: str,
+    ) -> None:
+        self._pool = pool
+        self._requests = requests
+        self._store = Store(pool, tenant)
+        self._tenant = tenant
+        self._policy = policy
+        self._encoding = encoding
+
+    @classmethod
+    async def connect(
+        cls,
+        database_url: str | None = None,
+        *,
+        temporal: "Client | str | None" = FROM_ENVIRONMENT,
+        tenant: str = "default",
+        policy: CompactionPolicy | None = None,
+        encoding: str = "o200k_base",
+        max_connections: int = 10,
+    ) -> Self:
+        """Connect to the database; Temporal is connected to when it is first needed.
+
+        `database_url` defaults to DURABLE_CONTEXT_DATABASE_URL. `temporal` is an address, a client
+        with the pydantic data converter, or None to record without hints (the sweep compacts). An
+        existing branch keeps the encoding it was made with. Raises DatabaseUnavailable.
+        """
+        token_counter(encoding)
+        if not tenant:
+            raise InvalidTurn(f"tenant={tenant!r} must not be empty")
+        url = database_url or os.environ.get(DATABASE_URL)
+        if not url:
+            raise DatabaseUnavailable(f"no database: pass database_url, or set {DATABASE_URL}")
+        pool = await create_pool(url, max_size=max_connections)
+        return cls(
+            pool,
+            None if temporal is None else CompactionRequests(_target(temporal)),
+            tenant=tenant,
+            policy=policy or CompactionPolicy(),
+            encoding=encoding,
+        )
+
+    async def open_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
+        """The branch, made if absent. Raises InvalidTurn for an empty id or one with NUL in it."""
+        _check_ids(conversation_id=conversation_id, branch_id=branch_id)
+        row = await self._store.open_branch(
+            conversation_id, branch_id, encoding=self._encoding, text_search="english"
+        )
+        return self._branch(conversation_id, branch_id, row)
+
+    async def find_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
+        """The branch, which must exist. Raises UnknownBranch."""
+        _check_ids(conversation_id=conversation_id, branch_id=branch_id)
+        row = await self._store.find_branch(conversation_id, branch_id)
+        return self._branch(conversation_id, branch_id, row)
+
+    def _branch(self, conversation_id: str, branch_id: str, row: BranchRow) -> Branch:
+        return Branch(
+            pool=self._pool,
+            store=self._store,
+            requests=self._requests,
+            tenant=self._tenant,
+            conversation_id=conversation_id,
+            branch_id=branch_id,
+            row=row,
+            policy=self._policy,
+        )
+
+    async def close(self) -> None:
+        """Wait, within a bound, for hints on their way, and release the connections."""
+        if self._requests is not None:
+            await self._requests.close()
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+
+def _target(temporal: "Client | str") -> "Client | str | None":
+    return None if temporal == FROM_ENVIRONMENT else temporal
+
+
+def _check_ids(**ids: str) -> None:
+    for name, value in ids.items():
+        if not value or "\x00" in value:
+            raise InvalidTurn(f"{name}={value!r} must be non-empty text without NUL")

@@ -1,0 +1,49 @@
+"""How far compaction is behind, and whether a segment is due."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from durable_context.compaction_store import BranchHead, CompactionStore
+from durable_context.models import Lag, Turn
+from durable_context.policy import CompactionPolicy
+from durable_context.segments import TurnSize, compactable_turn, due_segment
+from durable_context.store import Recorded
+
+
+async def next_segment(
+    store: CompactionStore, head: BranchHead, policy: CompactionPolicy
+) -> list[TurnSize]:
+    """The turns of the next segment, if it is due. Reads no content."""
+    if head.head_turn - policy.keep_raw_turns <= head.checkpoint_turn:
+        return []
+    run = await store.newest_of_run(head, policy.run_raw_tokens) if head.open_run_turn else []
+    turns = await store.sizes(head.checkpoint_turn, policy.segment_turns)
+    end = due_segment(turns, compactable_turn(head.head_turn, run, policy), policy)
+    return [turn for turn in turns if end is not None and turn.turn_no <= end]
+
+
+def worth_a_hint(recorded: Recorded, continues: bool, policy: CompactionPolicy) -> bool:
+    """Whether a segment may be due, from what recording returned: errs on the side of asking."""
+    turns = recorded.head_turn - recorded.checkpoint_turn - policy.keep_raw_turns
+    if continues and recorded.uncompacted_tokens <= policy.run_raw_tokens:
+        return False
+    return turns >= policy.segment_turns or (
+        turns > 0 and recorded.uncompacted_tokens >= policy.segment_tokens
+    )
+
+
+def lag_of(tail: Sequence[Turn], open_run_turn: int | None, policy: CompactionPolicy) -> Lag:
+    """The part of the tail, oldest first, that need not stay raw."""
+    if not tail:
+        return Lag(turns=0, tokens=0, seconds=0.0)
+    run = [
+        TurnSize(turn.turn_no, turn.token_count, turn.token_count)
+        for turn in reversed(tail)
+        if open_run_turn is not None and turn.turn_no >= open_run_turn
+    ]
+    last = compactable_turn(tail[-1].turn_no, run, policy)
+    behind = [turn for turn in tail if turn.turn_no <= last]
+    age = (datetime.now(UTC) - behind[0].recorded_at).total_seconds() if behind else 0.0
+    return Lag(
+        turns=len(behind), tokens=sum(turn.token_count for turn in behind), seconds=max(age, 0.0)
+    )
