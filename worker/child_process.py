@@ -22,10 +22,18 @@ LOG_TAIL_BYTES = 4000
 WAIT_THEN_EXEC = 'read -r go || exit 1; exec "$@" </dev/null'
 
 
+# Servers need no secret of ours, and a variable meant for our own client can stop theirs.
+PASSED_ON = ("PATH", "HOME", "TMPDIR", "TZ", "LANG")
+
+
+def bare_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
 @dataclass(frozen=True)
 class Command:
     arguments: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    environment: Mapping[str, str] = field(default_factory=bare_environment)
     directory: Path | None = None
     user: struct_passwd | None = None
 

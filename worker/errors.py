@@ -35,3 +35,7 @@ class PostgresUnavailable(EmbeddedStackError):
 
 class TemporalNotFound(EmbeddedStackError):
     """No Temporal server was found and none could be installed."""
+
+
+class BuildFailed(EmbeddedStackError):
+    """A program could not be built with Go."""

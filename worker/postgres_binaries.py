@@ -52,8 +52,15 @@ def wheel_programs(user: pwd.struct_passwd | None) -> Path:
 
 def reaches(user: pwd.struct_passwd, path: Path) -> bool:
     """Whether the user may use this folder or run this program; permissions of parents count."""
-    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()}
-    return subprocess.run(["test", "-x", path], check=False, cwd="/", **as_user).returncode == 0
+    answer = subprocess.run(
+        ["test", "-x", path],
+        cwd="/",
+        user=user.pw_uid,
+        group=user.pw_gid,
+        extra_groups=(),
+        check=False,
+    )
+    return answer.returncode == 0
 
 
 def _reachable_copy(package: Path) -> Path:

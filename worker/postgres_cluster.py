@@ -7,7 +7,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-from worker.child_process import ChildProcess, Command
+from worker.child_process import ChildProcess, Command, bare_environment
 from worker.errors import PostgresUnavailable
 from worker.postgres_binaries import reaches, unprivileged_user, wheel_programs
 
@@ -57,7 +57,7 @@ class PostgresCluster:
                 self._path_for_program(files),
                 *options,
             ],
-            environment=dict(os.environ) | {"LC_ALL": "C"},
+            environment=bare_environment() | {"LC_ALL": "C"},
             directory=files,
             user=self._user,
         )

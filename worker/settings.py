@@ -1,0 +1,165 @@
+"""All settings, read from the environment here and nowhere else.
+
+How to reach Temporal is left to Temporal's own environment configuration: TEMPORAL_ADDRESS,
+TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS and the rest.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from temporalio.envconfig import ClientConfig
+
+from durable_context.models import Value
+
+DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
+EXTRACTIVE = "extractive"
+MODEL_PREFIX = "model:"
+
+
+class InvalidSettings(Exception):
+    """A variable is missing or has a value that cannot be used."""
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class Deployment(NamedTuple):
+    """The worker deployment version these processes belong to."""
+
+    name: str
+    build_id: str
+
+
+class Settings(Value):
+    """What a worker needs; `summarizers` is a chain, the preferred one first."""
+
+    database_url: str
+    temporal: dict[str, Any]
+    summarizers: tuple[str, ...] = (EXTRACTIVE,)
+    model_base_url: str | None = None
+    health: Address | None = None
+    max_workflow_tasks: int = 100
+    max_activities: int = 50
+    max_summaries: int = 20
+    shutdown: timedelta = timedelta(seconds=120)
+    deployment: Deployment | None = None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Raises InvalidSettings, which names the variable, its value and what is allowed."""
+        return cls(
+            database_url=_required(environ, "DURABLE_CONTEXT_DATABASE_URL", "postgresql://…"),
+            temporal=_temporal(environ),
+            summarizers=_summarizers(environ),
+            model_base_url=environ.get("DURABLE_CONTEXT_MODEL_BASE_URL") or None,
+            health=_address(environ, "DURABLE_CONTEXT_HEALTH_ADDRESS"),
+            max_workflow_tasks=_whole(environ, "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", 100, 2, 1000),
+            max_activities=_whole(environ, "DURABLE_CONTEXT_MAX_ACTIVITIES", 50, 1, 1000),
+            max_summaries=_whole(environ, "DURABLE_CONTEXT_MAX_SUMMARIES", 20, 1, 1000),
+            shutdown=timedelta(
+                seconds=_whole(environ, "DURABLE_CONTEXT_SHUTDOWN_SECONDS", 120, 0, 3600)
+            ),
+            deployment=_deployment(environ),
+        )
+
+
+class EmbeddedSettings(Value):
+    """Where an embedded stack keeps its data, and which Temporal it uses."""
+
+    data_directory: Path
+    temporal_cache: Path
+    temporal_address: str | None = None
+    temporal_ui_url: str | None = None
+    temporal_cli: Path | None = None
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        cli = environ.get("DURABLE_CONTEXT_TEMPORAL_CLI")
+        return cls(
+            data_directory=_data_directory(environ),
+            temporal_cache=_xdg(environ, "XDG_CACHE_HOME", ".cache") / "temporal",
+            temporal_address=environ.get("TEMPORAL_ADDRESS") or None,
+            temporal_ui_url=environ.get("DURABLE_CONTEXT_TEMPORAL_UI_URL") or None,
+            temporal_cli=Path(cli) if cli else None,
+        )
+
+
+def parse_summarizers(text: str) -> tuple[str, ...]:
+    """Raises ValueError with what is allowed."""
+    chain = tuple(part.strip() for part in text.split(","))
+    for position, spec in enumerate(chain):
+        if spec == EXTRACTIVE:
+            if position != len(chain) - 1:
+                raise ValueError(f"{EXTRACTIVE!r} never fails, so nothing may follow it")
+        elif not spec.removeprefix(MODEL_PREFIX) or not spec.startswith(MODEL_PREFIX):
+            raise ValueError(
+                f"{spec!r} is not a summarizer; allowed, separated by commas, are {EXTRACTIVE!r} "
+                f"and '{MODEL_PREFIX}NAME', for example 'model:openai:gpt-4o-mini'"
+            )
+    return chain
+
+
+def _summarizers(environ: Mapping[str, str]) -> tuple[str, ...]:
+    name = "DURABLE_CONTEXT_SUMMARIZERS"
+    text = environ.get(name) or EXTRACTIVE
+    try:
+        return parse_summarizers(text)
+    except ValueError as error:
+        raise InvalidSettings(f"{name}={text!r}: {error}") from error
+
+
+def _required(environ: Mapping[str, str], name: str, example: str) -> str:
+    value = environ.get(name)
+    if not value:
+        raise InvalidSettings(f"{name} is not set; it must be an address such as {example}")
+    return value
+
+
+def _temporal(environ: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        config = ClientConfig.load_client_connect_config(override_env_vars=environ)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise InvalidSettings(f"Temporal's environment configuration: {error}") from error
+    return {"target_host": DEFAULT_TEMPORAL_ADDRESS, **config}
+
+
+def _whole(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = environ.get(name)
+    if not text:
+        return default
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise InvalidSettings(f"{name}={text!r} must be a whole number from {least} to {most}")
+    return int(text)
+
+
+def _address(environ: Mapping[str, str], name: str) -> Address | None:
+    text = environ.get(name)
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise InvalidSettings(f"{name}={text!r} must be HOST:PORT, for example 127.0.0.1:8080")
+    return Address(host.strip("[]"), int(port))
+
+
+def _deployment(environ: Mapping[str, str]) -> Deployment | None:
+    names = ("TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID")
+    name, build_id = (environ.get(each) for each in names)
+    if bool(name) != bool(build_id):
+        raise InvalidSettings(f"{names[0]}={name!r} and {names[1]}={build_id!r} go together")
+    return Deployment(name, build_id) if name and build_id else None
+
+
+def _data_directory(environ: Mapping[str, str]) -> Path:
+    chosen = environ.get("DURABLE_CONTEXT_DATA_DIR")
+    return Path(chosen) if chosen else _xdg(environ, "XDG_DATA_HOME", ".local/share")
+
+
+def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:
+    folder = Path(environ.get(name, ""))
+    # Relative values are to be ignored, says the XDG base directory specification.
+    return (folder if folder.is_absolute() else Path.home() / default) / "durable-context"
