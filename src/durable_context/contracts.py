@@ -59,7 +59,7 @@ class CompactionRequest(Value):
 class CompactionResult(Value):
     """What a run did: figures of its last segment; `passes`, `attempts` and `degraded` are totals.
 
-    `attempts` counts those of the summarize activity.
+    `attempts` counts those of the summarize activity. `more`: the work goes on in another run.
     """
 
     passes: int
@@ -71,6 +71,7 @@ class CompactionResult(Value):
     recipe: str = ""
     made_by: str = ""
     attempts: int = 0
+    more: bool = False
 
 
 class CompactionProgress(Value):
@@ -114,7 +115,7 @@ class Plan(Value):
 
 
 class SummarizeRequest(Value):
-    """`drafts`: nodes that were just made and are not published yet, some of which `node` merges."""
+    """`drafts`: nodes just made and not published yet, some of which `node` may merge."""
 
     tenant: str
     branch_uuid: UUID

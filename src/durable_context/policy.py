@@ -6,6 +6,9 @@ from datetime import timedelta
 
 from pydantic import BaseModel, ConfigDict, Field
 
+CALLS_PER_ATTEMPT = 5
+"""Model calls, one after the other, that one attempt at a summary has time for."""
+
 
 class CompactionPolicy(BaseModel):
     """How a branch is compacted and shown. Token figures count in the branch's encoding.
@@ -63,3 +66,8 @@ class CompactionPolicy(BaseModel):
     """Show conversation and branch ids in Temporal, which shows them to everyone in its
     namespace.
     """
+
+    @property
+    def attempt_timeout(self) -> timedelta:
+        """Bound on one attempt at a summary, which may call several models."""
+        return CALLS_PER_ATTEMPT * self.summarizer_timeout

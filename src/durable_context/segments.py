@@ -3,18 +3,34 @@ tree however late or often compaction runs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from durable_context.contracts import NodeRange
 from durable_context.policy import CompactionPolicy
 
 
 class TurnSize(NamedTuple):
-    """What of a turn decides where segments end. `raw_tokens` is its size as a raw turn shows it."""
+    """What of a turn decides where segments end. `raw_tokens`: its size as a raw turn shows it."""
 
     turn_no: int
     token_count: int
     raw_tokens: int
+
+
+class Node(Protocol):
+    """A summary or the range of one."""
+
+    @property
+    def level(self) -> int: ...
+
+    @property
+    def from_turn(self) -> int: ...
+
+    @property
+    def to_turn(self) -> int: ...
+
+
+N = TypeVar("N", bound=Node)
 
 
 def segment_ends(turns: Iterable[TurnSize], policy: CompactionPolicy) -> Iterator[int]:
@@ -58,9 +74,7 @@ def completed_nodes(
     return tuple(nodes)
 
 
-def next_frontier(
-    frontier: Sequence[NodeRange], nodes: Sequence[NodeRange]
-) -> tuple[NodeRange, ...]:
+def next_frontier(frontier: Sequence[N], nodes: Sequence[N]) -> tuple[N, ...]:
     """The frontier after `nodes` of `completed_nodes`: the coarsest stands for all it covers."""
     top = nodes[-1]
     return (*(node for node in frontier if node.to_turn < top.from_turn), top)

@@ -1,0 +1,212 @@
+"""Compaction of one segment in four steps, each safe to repeat: plan, summarize, commit, index.
+
+Correctness rests on the database: a draft is kept under the hash of its input before anyone hears
+of it, and commit is a compare-and-swap on the branch. Readers see nothing until then.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from durable_context import leaf_index
+from durable_context.checkpoints import checkpoint_after
+from durable_context.compaction_store import BranchHead, CompactionStore, RunId
+from durable_context.contracts import (
+    CommitRequest,
+    CommitResult,
+    IndexRequest,
+    NodeRange,
+    Plan,
+    PlanRequest,
+    SummarizeRequest,
+    SummarizeResult,
+)
+from durable_context.database import Pool
+from durable_context.draft_store import DraftParts, DraftStore, NewSummary
+from durable_context.drafting import Drafted, Drafting
+from durable_context.errors import DurableContextError, StalePlan, SummarizerRejected
+from durable_context.models import Checkpoint, Summary
+from durable_context.policy import CompactionPolicy
+from durable_context.segments import TurnSize, compactable_turn, completed_nodes, due_segment
+from durable_context.summarizers import Attempt, Summarizer, SummaryRequest
+from durable_context.summarizers.extractive import ExtractiveSummarizer
+from durable_context.summary_source import SummarySource, load_source
+from durable_context.tokens import TokenCounter, token_counter
+
+OUTSIDE_TEMPORAL = RunId()
+
+
+class Compactor:
+    """Compacts branches of any tenant. `summarizer` is asked; `fallback` stands in for it."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        summarizer: Summarizer,
+        *,
+        fallback: Summarizer | None = None,
+        counters: Callable[[str], TokenCounter] = token_counter,
+    ) -> None:
+        self._pool = pool
+        self._drafting = Drafting(summarizer, fallback or ExtractiveSummarizer())
+        self._counters = counters
+
+    async def plan(self, request: PlanRequest, by: RunId = OUTSIDE_TEMPORAL) -> Plan:
+        """The next due segment with the merges it completes; an empty plan when none is due."""
+        store = CompactionStore(self._pool, request.tenant, request.branch_uuid)
+        head = await store.head()
+        segment = await _due_segment(store, head, request.policy)
+        if not segment:
+            return Plan(checkpoint_turn=head.checkpoint_turn)
+        leaf = NodeRange(level=0, from_turn=segment[0].turn_no, to_turn=segment[-1].turn_no)
+        frontier = await store.frontier_ranges(head.checkpoint_turn)
+        tokens = sum(turn.token_count for turn in segment)
+        return Plan(
+            nodes=completed_nodes(frontier, leaf, request.policy.fan_out),
+            compaction_id=await store.join_compaction(leaf, tokens, request.reason, by),
+            checkpoint_turn=head.checkpoint_turn,
+            tokens_before=tokens,
+        )
+
+    async def summarize(
+        self, request: SummarizeRequest, *, failing_for: timedelta = timedelta(0)
+    ) -> SummarizeResult:
+        """Make one node, or find it made. `failing_for`: how long earlier attempts have failed."""
+        drafts = DraftStore(self._pool, request.tenant, request.branch_uuid)
+        source = await load_source(self._pool, request)
+        found = await drafts.find(request.node, self._drafting.recipe, source.input_hash)
+        if found is not None:
+            return _result(found, source, reused=True)
+        head = await CompactionStore(self._pool, request.tenant, request.branch_uuid).head()
+        drafted = await self._draft(request, drafts, source, head.encoding, failing_for)
+        tokens = self._counters(head.encoding).count(drafted.draft.text)
+        new = NewSummary(
+            node=request.node,
+            recipe=self._drafting.recipe,
+            input_hash=source.input_hash,
+            draft=drafted.draft,
+            token_count=tokens,
+            input_tokens=source.input_tokens,
+            covered_tokens=source.covered_tokens,
+            degraded=drafted.degraded,
+        )
+        return _result(await drafts.keep(new), source, reused=False)
+
+    async def commit(self, request: CommitRequest) -> CommitResult:
+        """Publish the drafts with a checkpoint. Repeated, it returns the checkpoint that is there.
+
+        Raises StalePlan when the branch was compacted otherwise since the plan.
+        """
+        store = CompactionStore(self._pool, request.tenant, request.branch_uuid)
+        nodes = await store.summaries(request.summary_ids)
+        if not nodes or len(nodes) != len(request.summary_ids):
+            raise StalePlan(f"of {len(request.summary_ids)} planned nodes {len(nodes)} exist")
+        try:
+            checkpoint = await self._publish(store, request, nodes)
+        except StalePlan:
+            published = await store.checkpoint(nodes[0].to_turn)
+            if published is None:
+                raise
+            checkpoint = published
+        head = await store.head()
+        return CommitResult(
+            checkpoint_id=checkpoint.checkpoint_id,
+            checkpoint_turn=checkpoint.turn_no,
+            tokens_before=nodes[0].covered_tokens,
+            tokens_after=nodes[0].token_count,
+            more=bool(await _due_segment(store, head, request.policy)),
+        )
+
+    async def index(self, request: IndexRequest) -> None:
+        """Make the published leaves inside the range retrievable."""
+        await leaf_index.add_leaves(
+            self._pool, request.tenant, request.branch_uuid, request.from_turn, request.to_turn
+        )
+
+    async def _draft(
+        self,
+        request: SummarizeRequest,
+        drafts: DraftStore,
+        source: SummarySource,
+        encoding: str,
+        failing_for: timedelta,
+    ) -> Drafted:
+        """Ask, and note on the compaction how it went."""
+        recipe = self._drafting.recipe
+        parts = DraftParts(self._pool, request.tenant, request.branch_uuid, recipe)
+        asked = _summary_request(request, source, encoding, parts)
+        try:
+            drafted = await self._drafting.draft(asked, request.policy, failing_for)
+        except DurableContextError as error:
+            await drafts.count_attempt(request.compaction_id, recipe, _calls_of(error), str(error))
+            if isinstance(error, SummarizerRejected):
+                await drafts.fail(request.compaction_id, str(error))
+            raise
+        error = drafted.error
+        calls = (*_calls_of(error), *drafted.draft.attempts)
+        await drafts.count_attempt(
+            request.compaction_id, recipe, calls, str(error) if error else None
+        )
+        return drafted
+
+    async def _publish(
+        self, store: CompactionStore, request: CommitRequest, nodes: list[Summary]
+    ) -> Checkpoint:
+        """What is expensive is computed before the branch is locked: its inputs are immutable."""
+        head = await store.head()
+        if head.checkpoint_turn != request.checkpoint_turn:
+            raise StalePlan(
+                f"planned from turn {request.checkpoint_turn}, the newest checkpoint is at"
+                f" {head.checkpoint_turn}"
+            )
+        previous = await store.checkpoint(request.checkpoint_turn)
+        older = await store.summaries(previous.frontier) if previous else []
+        ledger = await store.ledger(nodes[0].from_turn, nodes[0].to_turn)
+        counter = self._counters(head.encoding)
+        new = checkpoint_after(previous, older, nodes, ledger, counter, request.policy)
+        return await store.publish(request.compaction_id, new)
+
+
+async def _due_segment(
+    store: CompactionStore, head: BranchHead, policy: CompactionPolicy
+) -> list[TurnSize]:
+    if head.head_turn - policy.keep_raw_turns <= head.checkpoint_turn:
+        return []
+    run = await store.newest_of_run(head, policy.run_raw_tokens) if head.open_run_turn else []
+    turns = await store.sizes(head.checkpoint_turn, policy.segment_turns)
+    end = due_segment(turns, compactable_turn(head.head_turn, run, policy), policy)
+    return [turn for turn in turns if end is not None and turn.turn_no <= end]
+
+
+def _summary_request(
+    request: SummarizeRequest, source: SummarySource, encoding: str, parts: DraftParts
+) -> SummaryRequest:
+    return SummaryRequest(
+        level=request.node.level,
+        from_turn=request.node.from_turn,
+        to_turn=request.node.to_turn,
+        turns=source.turns,
+        nodes=source.nodes,
+        ledger=source.ledger,
+        encoding=encoding,
+        max_tokens=request.policy.summary_max_tokens,
+        headline_max_tokens=request.policy.headline_max_tokens,
+        timeout=request.policy.summarizer_timeout,
+        parts=parts,
+    )
+
+
+def _result(summary: Summary, source: SummarySource, *, reused: bool) -> SummarizeResult:
+    return SummarizeResult(
+        summary_id=summary.summary_id,
+        made_by=summary.made_by,
+        recipe=summary.recipe,
+        degraded=summary.degraded,
+        reused=reused,
+        tokens_before=source.input_tokens,
+        tokens_after=summary.token_count,
+    )
+
+
+def _calls_of(error: DurableContextError | None) -> tuple[Attempt, ...]:
+    """The calls behind a failure, where the summarizer says."""
+    return getattr(error, "attempts", ())

@@ -1,0 +1,187 @@
+"""Drafts of summary nodes in PostgreSQL, kept under the hash of their input before anyone is told
+of them: whoever tries again finds them and asks no summarizer. Every statement filters on the
+tenant.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from durable_context import stored_json
+from durable_context.contracts import NodeRange
+from durable_context.database import Pool, acquired
+from durable_context.models import Summary
+from durable_context.store import SUMMARY_COLUMNS, summary_from_row
+from durable_context.summarizers import Attempt, SummaryDraft
+
+
+class NewSummary(NamedTuple):
+    """A draft and what is stored with it. `recipe` is what was asked, `draft.made_by` who did it."""
+
+    node: NodeRange
+    recipe: str
+    input_hash: bytes
+    draft: SummaryDraft
+    token_count: int
+    input_tokens: int
+    covered_tokens: int
+    degraded: bool
+
+
+class DraftStore:
+    """Drafts of one branch of one tenant."""
+
+    def __init__(self, pool: Pool, tenant: str, branch_uuid: UUID) -> None:
+        self._pool = pool
+        self._tenant = tenant
+        self._branch = branch_uuid
+
+    async def content_hashes(self, from_turn: int, to_turn: int) -> list[bytes]:
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select content_hash from durable_context.turns where tenant = $1"
+                " and branch_uuid = $2 and turn_no between $3 and $4 order by turn_no",
+                self._tenant,
+                self._branch,
+                from_turn,
+                to_turn,
+            )
+        return [row[0] for row in rows]
+
+    async def children(self, node: NodeRange, drafts: Sequence[UUID]) -> list[Summary]:
+        """The nodes that `node` merges, oldest first: published ones, or of the given drafts."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                f"select {SUMMARY_COLUMNS} from durable_context.summaries"
+                " where tenant = $1 and branch_uuid = $2 and level = $3"
+                " and from_turn >= $4 and to_turn <= $5"
+                " and (state = 'current' or (state = 'draft' and summary_id = any($6::uuid[])))"
+                " order by from_turn",
+                self._tenant,
+                self._branch,
+                node.level - 1,
+                node.from_turn,
+                node.to_turn,
+                drafts,
+            )
+        return [summary_from_row(row) for row in rows]
+
+    async def find(self, node: NodeRange, recipe: str, input_hash: bytes) -> Summary | None:
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"select {SUMMARY_COLUMNS} from durable_context.summaries"
+                " where tenant = $1 and branch_uuid = $2 and level = $3 and from_turn = $4"
+                " and to_turn = $5 and recipe = $6 and input_hash = $7"
+                " and state in ('draft', 'current') order by revision desc limit 1",
+                self._tenant,
+                self._branch,
+                node.level,
+                node.from_turn,
+                node.to_turn,
+                recipe,
+                input_hash,
+            )
+        return summary_from_row(row) if row else None
+
+    async def keep(self, new: NewSummary) -> Summary:
+        """Store the draft, unless somebody else was faster: then theirs is returned."""
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "insert into durable_context.summaries (tenant, branch_uuid, level, from_turn,"
+                " to_turn, recipe, input_hash, revision, headline, text, token_count,"
+                " input_tokens, covered_tokens, made_by, degraded, usage)"
+                " select $1, $2, $3, $4, $5, $6, $7, coalesce(max(s.revision), 0) + 1,"
+                " $8, $9, $10, $11, $12, $13, $14, $15"
+                " from durable_context.summaries s where s.tenant = $1 and s.branch_uuid = $2"
+                " and s.level = $3 and s.from_turn = $4 and s.to_turn = $5 and s.recipe = $6"
+                " and s.input_hash = $7 and s.state in ('superseded', 'rejected')"
+                " on conflict do nothing",
+                self._tenant,
+                self._branch,
+                new.node.level,
+                new.node.from_turn,
+                new.node.to_turn,
+                new.recipe,
+                new.input_hash,
+                new.draft.headline,
+                new.draft.text,
+                new.token_count,
+                new.input_tokens,
+                new.covered_tokens,
+                new.draft.made_by,
+                new.degraded,
+                stored_json.dumps({"attempts": _dumped(new.draft.attempts)}),
+            )
+        kept = await self.find(new.node, new.recipe, new.input_hash)
+        assert kept is not None
+        return kept
+
+    async def count_attempt(
+        self, compaction_id: UUID, recipe: str, calls: Sequence[Attempt], error: str | None
+    ) -> None:
+        """Note on the compaction that a summarizer was asked, and how each call went."""
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "update durable_context.compactions set attempts = attempts + 1,"
+                " usage = (usage::jsonb || $4::text::jsonb)::json, recipe = $5,"
+                " error = coalesce($6, error)"
+                " where tenant = $1 and branch_uuid = $2 and compaction_id = $3",
+                self._tenant,
+                self._branch,
+                compaction_id,
+                stored_json.dumps(_dumped(calls)),
+                recipe,
+                error,
+            )
+
+    async def fail(self, compaction_id: UUID, error: str) -> None:
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "update durable_context.compactions set status = 'failed', error = $4,"
+                " finished_at = clock_timestamp()"
+                " where tenant = $1 and branch_uuid = $2 and compaction_id = $3"
+                " and status = 'running'",
+                self._tenant,
+                self._branch,
+                compaction_id,
+                error,
+            )
+
+
+class DraftParts:
+    """A `PartStore`: what a summarizer has made of parts of a large input, kept for its retry."""
+
+    def __init__(self, pool: Pool, tenant: str, branch_uuid: UUID, recipe: str) -> None:
+        self._pool = pool
+        self._tenant = tenant
+        self._branch = branch_uuid
+        self._recipe = recipe
+
+    async def load(self, input_hash: bytes) -> SummaryDraft | None:
+        async with acquired(self._pool) as connection:
+            text = await connection.fetchval(
+                "select draft from durable_context.summary_parts where tenant = $1"
+                " and branch_uuid = $2 and recipe = $3 and input_hash = $4",
+                self._tenant,
+                self._branch,
+                self._recipe,
+                input_hash,
+            )
+        return SummaryDraft.model_validate(stored_json.loads(text)) if text else None
+
+    async def save(self, input_hash: bytes, draft: SummaryDraft) -> None:
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "insert into durable_context.summary_parts"
+                " (tenant, branch_uuid, recipe, input_hash, draft) values ($1, $2, $3, $4, $5)"
+                " on conflict do nothing",
+                self._tenant,
+                self._branch,
+                self._recipe,
+                input_hash,
+                stored_json.dumps(draft.model_dump(mode="json")),
+            )
+
+
+def _dumped(attempts: Sequence[Attempt]) -> list[dict[str, object]]:
+    return [attempt.model_dump(exclude_defaults=True) for attempt in attempts]

@@ -1,0 +1,86 @@
+"""Gets one checked draft out of a summarizer, or out of the extractive one when that has failed for
+too long. Retrying is for Temporal.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import NamedTuple
+
+from durable_context.errors import (
+    DurableContextError,
+    InputTooLong,
+    SummarizerRejected,
+    SummarizerUnavailable,
+)
+from durable_context.policy import CompactionPolicy
+from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
+from durable_context.summarizers.drafts import check_draft
+
+
+class Drafted(NamedTuple):
+    """`degraded`: the extractive summarizer stood in for the one that was asked, due to `error`."""
+
+    draft: SummaryDraft
+    degraded: bool = False
+    error: DurableContextError | None = None
+
+
+class Drafting:
+    """Asks `summarizer`; `fallback` needs no model. Where they are the same nothing degrades."""
+
+    def __init__(self, summarizer: Summarizer, fallback: Summarizer) -> None:
+        self._summarizer = summarizer
+        self._fallback = fallback
+
+    @property
+    def recipe(self) -> str:
+        return self._summarizer.recipe
+
+    async def draft(
+        self, request: SummaryRequest, policy: CompactionPolicy, failing_for: timedelta
+    ) -> Drafted:
+        """Raises what the summarizer raised while trying again can help; SummarizerRejected when
+        it cannot and there is no fallback.
+        """
+        try:
+            return Drafted(await _checked(self._summarizer, request, policy.attempt_timeout))
+        except DurableContextError as error:
+            if not _is_for_good(error, policy.degrade_after - failing_for):
+                raise
+            return Drafted(await self._stand_in(request, error), degraded=True, error=error)
+
+    async def _stand_in(self, request: SummaryRequest, error: DurableContextError) -> SummaryDraft:
+        if self._fallback.recipe == self._summarizer.recipe:
+            raise SummarizerRejected(f"{self.recipe!r} makes no valid summary: {error}") from error
+        try:
+            return await _checked(self._fallback, request, request.timeout)
+        except DurableContextError as failed:
+            raise SummarizerRejected(
+                f"neither {self.recipe!r} nor {self._fallback.recipe!r} makes a valid summary"
+            ) from failed
+
+
+async def _checked(
+    summarizer: Summarizer, request: SummaryRequest, bound: timedelta
+) -> SummaryDraft:
+    try:
+        async with asyncio.timeout(bound.total_seconds()):
+            draft = await summarizer.summarize(request)
+    except TimeoutError as error:
+        raise SummarizerUnavailable(
+            f"{summarizer.recipe!r} did not answer within {bound.total_seconds():g} s"
+        ) from error
+    except DurableContextError:
+        raise
+    except Exception as error:  # a summarizer of the caller's may raise anything
+        raise SummarizerUnavailable(
+            f"{summarizer.recipe!r} raised {type(error).__name__}"
+        ) from error
+    return check_draft(draft, request)
+
+
+def _is_for_good(error: DurableContextError, patience: timedelta) -> bool:
+    if isinstance(error, SummarizerRejected | InputTooLong):
+        return True
+    retry_after = error.retry_after if isinstance(error, SummarizerUnavailable) else None
+    return timedelta(seconds=retry_after or 0) >= patience

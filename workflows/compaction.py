@@ -1,0 +1,192 @@
+"""Compacts one branch until nothing is due: a short run per burst of turns, at most one at a time.
+
+All state is in PostgreSQL. What the run holds is only what was asked of it since it started.
+"""
+
+import contextlib
+from uuid import UUID
+
+from temporalio import workflow
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    is_cancelled_exception,
+)
+
+with workflow.unsafe.imports_passed_through():
+    from durable_context.contracts import (
+        COMPACT_NOW,
+        COMPACTION_FAILED,
+        COMPACTION_WORKFLOW,
+        PROGRESS,
+        STALE_PLAN,
+        TURN_COMMITTED,
+        CommitResult,
+        CompactionProgress,
+        CompactionRequest,
+        CompactionResult,
+        Plan,
+        SummarizeResult,
+        TurnHint,
+    )
+    from workflows import steps
+    from workflows.details import progress_text, reason_of, type_of, work_text
+
+
+@workflow.defn(name=COMPACTION_WORKFLOW)
+class Compaction:
+    """`requested` counts what was asked, `covered` how much of that is done.
+
+    What is asked while a look at the database is under way may have missed it, so it counts for the
+    next one: a look covers only what was asked before it began.
+    """
+
+    @workflow.init
+    def __init__(self, request: CompactionRequest) -> None:
+        self._request = request
+        self._requested = request.pending
+        self._covered = 0
+        self._urgent = 0
+        self._looks = 0
+        self._phase = "starting"
+        self._failure: str | None = None
+        self._result = CompactionResult(
+            passes=0, checkpoint_turn=0, tokens_before=0, tokens_after=0
+        )
+
+    @workflow.run
+    async def run(self, request: CompactionRequest) -> CompactionResult:
+        try:
+            await self._compact_all()
+        except ActivityError as error:
+            self._failure = reason_of(error)
+            self._show(f"failed while {self._phase}: {self._failure}")
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            if is_cancelled_exception(error):
+                raise
+            raise ApplicationError(self._failure, type=COMPACTION_FAILED) from error
+        self._show("done")
+        return self._result
+
+    @workflow.signal(name=TURN_COMMITTED, description="A turn was committed: look again")
+    def turn_committed(self, hint: TurnHint) -> None:
+        self._requested += 1
+
+    @workflow.update(name=COMPACT_NOW, description="Compact what is due now, and wait for it")
+    async def compact_now(self) -> CompactionResult:
+        self._requested += 1
+        mine = self._urgent = self._requested
+        await workflow.wait_condition(
+            lambda: self._covered >= mine or self._is_long or self._failure is not None
+        )
+        if self._failure is not None:
+            raise ApplicationError(self._failure, type=COMPACTION_FAILED, non_retryable=True)
+        return self._result.model_copy(update={"more": self._covered < mine})
+
+    @workflow.query(name=PROGRESS, description="Phase, passes, checkpoint")
+    def progress(self) -> CompactionProgress:
+        return CompactionProgress(
+            phase=self._phase,
+            passes=self._result.passes,
+            checkpoint_turn=self._result.checkpoint_turn,
+            requested=self._requested,
+            covered=self._covered,
+        )
+
+    @property
+    def _is_pending(self) -> bool:
+        return self._requested > self._covered
+
+    @property
+    def _is_long(self) -> bool:
+        return self._looks >= self._request.policy.passes_per_run
+
+    async def _compact_all(self) -> None:
+        while True:
+            while self._is_pending and not self._is_long:
+                await self._settle()
+                await self._compact_due()
+            await workflow.wait_condition(
+                lambda: (self._is_pending and not self._is_long) or workflow.all_handlers_finished()
+            )
+            if not self._is_pending:
+                return
+            if self._is_long and workflow.all_handlers_finished():
+                self._show("continued in another run")
+                pending = self._requested - self._covered
+                workflow.continue_as_new(self._request.model_copy(update={"pending": pending}))
+
+    async def _settle(self) -> None:
+        """Wait for more hints of the same burst, unless somebody waits for us."""
+        debounce = self._request.policy.debounce
+        if not self._looks or not debounce or self._urgent > self._covered:
+            return
+        self._phase = "settling"
+        with contextlib.suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self._urgent > self._covered, timeout=debounce, timeout_summary="settle"
+            )
+
+    async def _compact_due(self) -> None:
+        goal = self._requested
+        while not self._is_long:
+            self._looks += 1
+            if not await self._compact_segment():
+                self._covered = goal
+                return
+
+    async def _compact_segment(self) -> bool:
+        """One pass. True: look again at once."""
+        self._show("planning")
+        plan = await steps.plan(self._request)
+        if not plan.nodes or plan.compaction_id is None:
+            self._result = self._result.model_copy(update={"checkpoint_turn": plan.checkpoint_turn})
+            return False
+        try:
+            summaries = await self._summarize(plan, plan.compaction_id)
+            self._show("committing", plan)
+            ids = [summary.summary_id for summary in summaries]
+            committed = await steps.commit(self._request, plan, plan.compaction_id, ids)
+        except ActivityError as error:
+            if type_of(error) == STALE_PLAN:
+                return True
+            raise
+        self._note(plan, summaries, committed)
+        await self._index(plan)
+        return committed.more
+
+    async def _summarize(self, plan: Plan, compaction_id: UUID) -> list[SummarizeResult]:
+        """The leaf, then its merges, each from what was made before it."""
+        made: list[SummarizeResult] = []
+        for node in plan.nodes:
+            text = work_text(node, plan)
+            self._show(text, plan)
+            drafts = [summary.summary_id for summary in made]
+            made.append(await steps.summarize(self._request, compaction_id, node, drafts, text))
+        return made
+
+    async def _index(self, plan: Plan) -> None:
+        self._show("indexing", plan)
+        try:
+            await steps.index(self._request, plan.nodes[0])
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning("index failed, the next pass repairs it: %s", reason_of(error))
+
+    def _note(self, plan: Plan, made: list[SummarizeResult], committed: CommitResult) -> None:
+        self._result = CompactionResult(
+            passes=self._result.passes + 1,
+            checkpoint_turn=committed.checkpoint_turn,
+            tokens_before=committed.tokens_before,
+            tokens_after=committed.tokens_after,
+            degraded=self._result.degraded + sum(node.degraded for node in made),
+            from_turn=plan.nodes[0].from_turn,
+            recipe=made[0].recipe,
+            made_by=made[0].made_by,
+            attempts=self._result.attempts + sum(node.attempts for node in made),
+        )
+
+    def _show(self, phase: str, plan: Plan | None = None) -> None:
+        self._phase = phase
+        workflow.set_current_details(progress_text(phase, self._result, plan))

@@ -1,0 +1,125 @@
+"""The activities as the workflow calls them: names, timeouts and retries in one place."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+with workflow.unsafe.imports_passed_through():
+    from durable_context.contracts import (
+        COMMIT,
+        INDEX,
+        PLAN,
+        STALE_PLAN,
+        SUMMARIZE,
+        SUMMARIZER_REJECTED,
+        CommitRequest,
+        CommitResult,
+        CompactionRequest,
+        IndexRequest,
+        NodeRange,
+        Plan,
+        PlanRequest,
+        SummarizeRequest,
+        SummarizeResult,
+    )
+    from workflows.details import turns_text
+
+DATABASE_STEP_TIMEOUT = timedelta(seconds=15)
+DATABASE_STEP_GIVEN_UP_AFTER = timedelta(hours=2)
+DATABASE_RETRIES = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500),
+    maximum_interval=timedelta(seconds=30),
+    non_retryable_error_types=[STALE_PLAN],
+)
+# Whatever the attempt may take, plus a margin to store the result.
+SUMMARIZE_MARGIN = timedelta(seconds=30)
+SUMMARIZE_GIVEN_UP_AFTER = timedelta(hours=6)
+SUMMARIZE_LONGEST_INTERVAL = timedelta(minutes=5)
+SUMMARIZE_ATTEMPTS = 30
+# A late index costs recall, a branch that waits for it costs more: the next pass catches up.
+INDEX_TIMEOUT = timedelta(seconds=60)
+INDEX_GIVEN_UP_AFTER = timedelta(minutes=3)
+
+
+async def plan(request: CompactionRequest) -> Plan:
+    return await workflow.execute_activity(
+        PLAN,
+        PlanRequest(
+            tenant=request.tenant,
+            branch_uuid=request.branch_uuid,
+            policy=request.policy,
+            reason=request.reason,
+        ),
+        result_type=Plan,
+        start_to_close_timeout=DATABASE_STEP_TIMEOUT,
+        schedule_to_close_timeout=DATABASE_STEP_GIVEN_UP_AFTER,
+        retry_policy=DATABASE_RETRIES,
+    )
+
+
+async def summarize(
+    request: CompactionRequest, compaction_id: UUID, node: NodeRange, drafts: list[UUID], text: str
+) -> SummarizeResult:
+    policy = request.policy
+    return await workflow.execute_activity(
+        SUMMARIZE,
+        SummarizeRequest(
+            tenant=request.tenant,
+            branch_uuid=request.branch_uuid,
+            compaction_id=compaction_id,
+            node=node,
+            policy=policy,
+            drafts=tuple(drafts),
+        ),
+        result_type=SummarizeResult,
+        task_queue=request.summary_task_queue,
+        start_to_close_timeout=policy.attempt_timeout + SUMMARIZE_MARGIN,
+        schedule_to_close_timeout=SUMMARIZE_GIVEN_UP_AFTER,
+        heartbeat_timeout=policy.worker_lost_after,
+        retry_policy=RetryPolicy(
+            initial_interval=policy.retry_interval,
+            maximum_interval=max(policy.retry_interval, SUMMARIZE_LONGEST_INTERVAL),
+            maximum_attempts=SUMMARIZE_ATTEMPTS,
+            non_retryable_error_types=[SUMMARIZER_REJECTED, STALE_PLAN],
+        ),
+        summary=text,
+    )
+
+
+async def commit(
+    request: CompactionRequest, plan: Plan, compaction_id: UUID, drafts: list[UUID]
+) -> CommitResult:
+    return await workflow.execute_activity(
+        COMMIT,
+        CommitRequest(
+            tenant=request.tenant,
+            branch_uuid=request.branch_uuid,
+            compaction_id=compaction_id,
+            checkpoint_turn=plan.checkpoint_turn,
+            summary_ids=tuple(drafts),
+            policy=request.policy,
+        ),
+        result_type=CommitResult,
+        start_to_close_timeout=DATABASE_STEP_TIMEOUT,
+        schedule_to_close_timeout=DATABASE_STEP_GIVEN_UP_AFTER,
+        retry_policy=DATABASE_RETRIES,
+        summary=f"commit checkpoint {plan.nodes[0].to_turn}",
+    )
+
+
+async def index(request: CompactionRequest, leaf: NodeRange) -> None:
+    await workflow.execute_activity(
+        INDEX,
+        IndexRequest(
+            tenant=request.tenant,
+            branch_uuid=request.branch_uuid,
+            from_turn=leaf.from_turn,
+            to_turn=leaf.to_turn,
+        ),
+        start_to_close_timeout=INDEX_TIMEOUT,
+        schedule_to_close_timeout=INDEX_GIVEN_UP_AFTER,
+        retry_policy=DATABASE_RETRIES,
+        summary=f"index {turns_text(leaf.from_turn, leaf.to_turn)}",
+    )
