@@ -1,4 +1,4 @@
-"""Real parts for every test: one PostgreSQL and one Temporal server a session, a database a test."""
+"""Real parts for every test: one PostgreSQL and one Temporal server a session."""
 
 import os
 import sys

@@ -1,0 +1,66 @@
+"""What holds for every prompt, whatever the conversation and the budget."""
+
+from typing import Any
+
+from durable_context import CompactionPolicy, Message, PreparedContext
+from durable_context.messages import parse_message
+from durable_context.tokens import REPLY_OVERHEAD, token_counter
+
+
+def check_prompt(prepared: PreparedContext, head_turn: int, policy: CompactionPolicy) -> None:
+    """Invariants 2, 4 and 5 of the design, from the outside."""
+    check_tokens(prepared)
+    check_coverage(prepared, head_turn)
+    check_pairing(prepared.messages)
+    for message in prepared.messages:
+        str(message).encode()
+
+
+def check_tokens(prepared: PreparedContext) -> None:
+    """Within budget, and the count is that of the messages as they are sent."""
+    assert prepared.token_count <= prepared.budget.limit
+    blocks = prepared.manifest.blocks
+    assert sum(block.token_count for block in blocks) + REPLY_OVERHEAD == prepared.token_count
+    counter = token_counter(prepared.manifest.encoding)
+    counted = sum(counter.count_message(_countable(message)) for message in prepared.messages)
+    counted += counter.count_tools(prepared.budget.tools) + REPLY_OVERHEAD
+    assert counted == prepared.token_count
+
+
+def _countable(message: dict[str, Any]) -> Message:
+    if message["role"] == "system":
+        return Message(role="user", content=message["content"])
+    return parse_message(message, 0)
+
+
+def check_coverage(prepared: PreparedContext, head_turn: int) -> None:
+    """Each turn of the branch is there exactly once along the main line, in order."""
+    covered: list[int] = []
+    for block in prepared.manifest.blocks:
+        if block.kind in ("checkpoint", "digest", "raw"):
+            assert block.from_turn is not None
+            assert block.to_turn is not None
+            covered.extend(range(block.from_turn, block.to_turn + 1))
+    assert covered == list(range(1, head_turn + 1))
+
+
+def check_pairing(messages: tuple[dict[str, Any], ...]) -> None:
+    """Each tool call has its result right after it, and no result is without its call."""
+    waiting: set[str] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting
+            waiting.remove(message["tool_call_id"])
+            continue
+        assert not waiting, f"calls without a result: {waiting}"
+        for call in message.get("tool_calls", ()):
+            waiting.add(call["id"])
+    assert not waiting
+
+
+def raw_turns(prepared: PreparedContext) -> list[int]:
+    return [b.from_turn for b in prepared.manifest.blocks if b.kind == "raw" and b.from_turn]
+
+
+def kinds(prepared: PreparedContext) -> list[str]:
+    return [block.kind for block in prepared.manifest.blocks]
