@@ -1,6 +1,6 @@
 """What domain errors mean to Temporal. No message of a driver or a model gets into a history."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ LONGEST_WAIT = timedelta(minutes=15)
 
 
 @contextmanager
-def as_temporal_errors() -> Iterator[None]:
+def as_temporal_errors() -> Generator[None]:
     try:
         yield
     except Exception as error:

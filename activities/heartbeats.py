@@ -1,7 +1,7 @@
 """Proof of life while an activity waits for somebody else."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ PER_TIMEOUT = 3
 
 
 @asynccontextmanager
-async def heartbeats(timeout: timedelta | None) -> AsyncIterator[None]:
+async def heartbeats(timeout: timedelta | None) -> AsyncGenerator[None]:
     """Heartbeat in the background. It proves that the worker lives, not that the work goes on."""
     if timeout is None:
         yield

@@ -9,6 +9,7 @@ from durable_context.contracts import (
     IndexRequest,
     PlanRequest,
     SummarizeRequest,
+    SummarizeResult,
 )
 from durable_context.database import Pool
 from durable_context.summarizers.extractive import ExtractiveSummarizer
@@ -23,12 +24,16 @@ async def compact_once(
     plan = await compactor.plan(PlanRequest(**target, policy=policy))
     if not plan.nodes or plan.compaction_id is None:
         return False
-    made = [
-        await compactor.summarize(
-            SummarizeRequest(**target, compaction_id=plan.compaction_id, node=node, policy=policy)
+    made: list[SummarizeResult] = []
+    for node in plan.nodes:
+        request = SummarizeRequest(
+            **target,
+            compaction_id=plan.compaction_id,
+            node=node,
+            policy=policy,
+            drafts=tuple(summary.summary_id for summary in made),
         )
-        for node in plan.nodes
-    ]
+        made.append(await compactor.summarize(request))
     await compactor.commit(
         CommitRequest(
             **target,

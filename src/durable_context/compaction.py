@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from durable_context import leaf_index
 from durable_context.checkpoints import checkpoint_after
-from durable_context.compaction_store import BranchHead, CompactionStore, RunId
+from durable_context.compaction_store import CompactionStore, RunId
 from durable_context.contracts import (
     CommitRequest,
     CommitResult,
@@ -24,9 +24,9 @@ from durable_context.database import Pool
 from durable_context.draft_store import DraftParts, DraftStore, NewSummary
 from durable_context.drafting import Drafted, Drafting
 from durable_context.errors import DurableContextError, StalePlan, SummarizerRejected
+from durable_context.lag import next_segment
 from durable_context.models import Checkpoint, Summary
-from durable_context.policy import CompactionPolicy
-from durable_context.segments import TurnSize, compactable_turn, completed_nodes, due_segment
+from durable_context.segments import completed_nodes
 from durable_context.summarizers import Attempt, Summarizer, SummaryRequest
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.summary_source import SummarySource, load_source
@@ -54,7 +54,7 @@ class Compactor:
         """The next due segment with the merges it completes; an empty plan when none is due."""
         store = CompactionStore(self._pool, request.tenant, request.branch_uuid)
         head = await store.head()
-        segment = await _due_segment(store, head, request.policy)
+        segment = await next_segment(store, head, request.policy)
         if not segment:
             return Plan(checkpoint_turn=head.checkpoint_turn)
         leaf = NodeRange(level=0, from_turn=segment[0].turn_no, to_turn=segment[-1].turn_no)
@@ -113,7 +113,7 @@ class Compactor:
             checkpoint_turn=checkpoint.turn_no,
             tokens_before=nodes[0].covered_tokens,
             tokens_after=nodes[0].token_count,
-            more=bool(await _due_segment(store, head, request.policy)),
+            more=bool(await next_segment(store, head, request.policy)),
         )
 
     async def index(self, request: IndexRequest) -> None:
@@ -164,17 +164,6 @@ class Compactor:
         counter = self._counters(head.encoding)
         new = checkpoint_after(previous, older, nodes, ledger, counter, request.policy)
         return await store.publish(request.compaction_id, new)
-
-
-async def _due_segment(
-    store: CompactionStore, head: BranchHead, policy: CompactionPolicy
-) -> list[TurnSize]:
-    if head.head_turn - policy.keep_raw_turns <= head.checkpoint_turn:
-        return []
-    run = await store.newest_of_run(head, policy.run_raw_tokens) if head.open_run_turn else []
-    turns = await store.sizes(head.checkpoint_turn, policy.segment_turns)
-    end = due_segment(turns, compactable_turn(head.head_turn, run, policy), policy)
-    return [turn for turn in turns if end is not None and turn.turn_no <= end]
 
 
 def _summary_request(

@@ -16,7 +16,7 @@ from durable_context.summarizers import Attempt, SummaryDraft
 
 
 class NewSummary(NamedTuple):
-    """A draft and what is stored with it. `recipe` is what was asked, `draft.made_by` who did it."""
+    """A draft and what is stored with it. `recipe` is what was asked, `draft.made_by` did so."""
 
     node: NodeRange
     recipe: str

@@ -1,0 +1,235 @@
+"""What the library asks of Temporal, by name: the only module that imports temporalio, and itself
+imported only when Temporal is first needed.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import (
+    AddSearchAttributesRequest,
+    ListSearchAttributesRequest,
+)
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import (
+    Priority,
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+)
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from durable_context.contracts import (
+    COMPACT_NOW,
+    COMPACTION_FAILED,
+    COMPACTION_WORKFLOW,
+    SEARCH_ATTRIBUTES,
+    TURN_COMMITTED,
+    CompactionRequest,
+    CompactionResult,
+    Reason,
+    TurnHint,
+    compaction_workflow_id,
+)
+from durable_context.errors import CompactionFailed, CompactionTimeout, CompactionUnavailable
+
+LOCAL_ADDRESS = "localhost:7233"
+LONGEST_RUN = timedelta(hours=24)
+PRIORITIES: dict[Reason, int] = {"request": 1, "turn": 3, "sweep": 5}
+FAIRNESS_KEY_BYTES = 64
+SUMMARY_BYTES = 200
+# A run that closes, or goes on as another, refuses an update for a moment.
+CLOSING_PAUSE = 0.1
+CLOSING_ATTEMPTS = 50
+T = TypeVar("T")
+
+
+async def connect(address: str | None) -> Client:
+    """A client that connects with its first call. What `address` leaves open comes from Temporal's
+    own environment configuration.
+    """
+    config = await asyncio.to_thread(ClientConfig.load_client_connect_config)
+    config["target_host"] = address or config.get("target_host") or LOCAL_ADDRESS
+    return await Client.connect(**config, data_converter=pydantic_data_converter, lazy=True)
+
+
+async def registered_search_attributes(client: Client) -> frozenset[str]:
+    """Those of ours that the namespace knows; none where listing is not allowed."""
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    try:
+        known = await client.operator_service.list_search_attributes(request)
+    except RPCError as error:
+        if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
+            return frozenset()
+        raise
+    return frozenset(known.custom_attributes) & frozenset(SEARCH_ATTRIBUTES)
+
+
+async def register_search_attributes(client: Client) -> list[str]:
+    """Register what is missing and return it. For the migration step; safe to repeat."""
+    known = await registered_search_attributes(client)
+    missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
+    if missing:
+        keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+        request = AddSearchAttributesRequest(
+            namespace=client.namespace, search_attributes=dict.fromkeys(missing, keyword)
+        )
+        await client.operator_service.add_search_attributes(request)
+    return missing
+
+
+class CompactionCalls:
+    """Starts, signals and updates the compaction workflow of a branch."""
+
+    def __init__(self, client: Client, task_queue: str) -> None:
+        self._client = client
+        self._task_queue = task_queue
+        self._attributes: frozenset[str] | None = None
+
+    async def hint(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> None:
+        """Signal the open run, or start one after `debounce`.
+
+        Signal-with-start on an open run that waits out its delay would end the delay, so that it
+        comes second. Raises CompactionUnavailable.
+        """
+        workflow_id = compaction_workflow_id(request.branch_uuid)
+        hint = TurnHint(turn_no=turn_no)
+        try:
+            await self._client.get_workflow_handle(workflow_id).signal(TURN_COMMITTED, hint)
+        except (RPCError, RuntimeError) as error:
+            if not _is_not_found(error):
+                raise _unavailable(error) from error
+            await self._start(request, hint, debounce)
+
+    async def compact_now(self, request: CompactionRequest) -> CompactionResult:
+        """Compact what is due, in the open run or a new one. Unbounded: the caller cancels it.
+
+        Raises CompactionUnavailable, CompactionTimeout, CompactionFailed.
+        """
+        for _ in range(CLOSING_ATTEMPTS):
+            try:
+                return await self._update(request)
+            except WorkflowUpdateFailedError as error:
+                if not _was_closed(error):
+                    raise _failed(error) from error
+            except WorkflowUpdateRPCTimeoutOrCancelledError as error:
+                raise CompactionTimeout from error
+            except (RPCError, RuntimeError) as error:
+                if not _is_not_found(error):
+                    raise _unavailable(error) from error
+            await asyncio.sleep(CLOSING_PAUSE)
+        raise CompactionUnavailable("the compaction workflow refused every update")
+
+    async def _start(self, request: CompactionRequest, hint: TurnHint, debounce: timedelta) -> None:
+        try:
+            await self._client.start_workflow(
+                COMPACTION_WORKFLOW,
+                request,
+                id=compaction_workflow_id(request.branch_uuid),
+                task_queue=self._task_queue,
+                start_delay=debounce or None,
+                start_signal=TURN_COMMITTED,
+                start_signal_args=[hint],
+                execution_timeout=LONGEST_RUN,
+                static_summary=_summary(request),
+                search_attributes=await self._search_attributes(request),
+                priority=_priority(request),
+            )
+        except (RPCError, RuntimeError) as error:
+            raise _unavailable(error) from error
+
+    async def _update(self, request: CompactionRequest) -> CompactionResult:
+        start: WithStartWorkflowOperation[Any, CompactionResult] = WithStartWorkflowOperation(
+            COMPACTION_WORKFLOW,
+            request,
+            id=compaction_workflow_id(request.branch_uuid),
+            task_queue=self._task_queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            execution_timeout=LONGEST_RUN,
+            static_summary=_summary(request),
+            search_attributes=await self._search_attributes(request),
+            priority=_priority(request),
+        )
+        return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]
+            COMPACT_NOW, start_workflow_operation=start, result_type=CompactionResult
+        )
+
+    async def _search_attributes(self, request: CompactionRequest) -> TypedSearchAttributes:
+        """Only what is registered: an unknown attribute would make the server refuse the start."""
+        if self._attributes is None:
+            self._attributes = await registered_search_attributes(self._client)
+        branch = request.label or str(request.branch_uuid)
+        values = dict(zip(SEARCH_ATTRIBUTES, (request.tenant, branch, request.reason), strict=True))
+        return TypedSearchAttributes(
+            [
+                SearchAttributePair(SearchAttributeKey.for_keyword(name), value)
+                for name, value in values.items()
+                if name in self._attributes
+            ]
+        )
+
+
+async def bounded(work: Awaitable[T], timeout: timedelta) -> T:
+    """The result within `timeout`, or CompactionTimeout.
+
+    The SDK turns a cancelled update into an error of its own, which would pass a bound by unseen.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=timeout.total_seconds())
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(_retrieve)
+    if not task.done():
+        raise CompactionTimeout(
+            f"the compaction did not finish within {timeout.total_seconds():g} s; it goes on"
+        )
+    return task.result()
+
+
+def _retrieve(task: "asyncio.Future[T]") -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _summary(request: CompactionRequest) -> str:
+    text = f"compact {request.label or request.branch_uuid}"
+    return text.encode()[:SUMMARY_BYTES].decode(errors="ignore")
+
+
+def _priority(request: CompactionRequest) -> Priority:
+    fairness_key = request.tenant.encode()[:FAIRNESS_KEY_BYTES].decode(errors="ignore")
+    return Priority(priority_key=PRIORITIES[request.reason], fairness_key=fairness_key)
+
+
+def _is_not_found(error: Exception) -> bool:
+    return isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND
+
+
+def _was_closed(error: WorkflowUpdateFailedError) -> bool:
+    """The run ended between accepting the update and answering it."""
+    cause = error.cause
+    return isinstance(cause, ApplicationError) and cause.type == "AcceptedUpdateCompletedWorkflow"
+
+
+def _failed(error: WorkflowUpdateFailedError) -> CompactionFailed:
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == COMPACTION_FAILED:
+        return CompactionFailed(f"the compaction failed: {cause.message}")
+    return CompactionFailed(f"the compaction failed: {cause!r}")
+
+
+def _unavailable(error: Exception) -> CompactionUnavailable:
+    return CompactionUnavailable(f"Temporal could not be asked: {error}")
