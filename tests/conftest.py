@@ -13,7 +13,6 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from durable_context import CompactionPolicy, ContextClient
-from durable_context.compaction_requests import register_search_attributes
 from durable_context.database import Pool, create_pool
 from durable_context.migrations import migrate
 from worker.postgres_server import PostgresServer
@@ -103,6 +102,8 @@ async def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         return
     directory = tmp_path_factory.mktemp("temporal")
     async with TemporalServer(directory, source, ui=False) as server:
+        from durable_context.compaction_requests import register_search_attributes
+
         client = await _connect(server.address)
         await register_search_attributes(client)
         yield server.address

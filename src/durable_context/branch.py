@@ -5,11 +5,10 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import UUID, uuid4
 
 from durable_context.assembly import assemble
-from durable_context.compaction_requests import CompactionRequests
 from durable_context.compaction_store import CompactionStore
 from durable_context.contracts import CompactionRequest, CompactionResult
 from durable_context.database import Pool
@@ -33,6 +32,9 @@ from durable_context.store import BranchRow, PromptRecord, Store
 from durable_context.text import clean, message_text
 from durable_context.tokens import token_counter
 
+if TYPE_CHECKING:
+    from durable_context.compaction_requests import CompactionRequests
+
 OnConflict = Literal["error", "append"]
 
 QUERY_CHARACTERS = 10_000
@@ -50,7 +52,7 @@ class Branch:
         *,
         pool: Pool,
         store: Store,
-        requests: CompactionRequests | None,
+        requests: "CompactionRequests | None",
         tenant: str,
         conversation_id: str,
         branch_id: str,

@@ -4,7 +4,6 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from durable_context.branch import Branch
-from durable_context.compaction_requests import CompactionRequests
 from durable_context.database import Pool, create_pool
 from durable_context.errors import DatabaseUnavailable, InvalidTurn
 from durable_context.policy import CompactionPolicy
@@ -13,6 +12,8 @@ from durable_context.tokens import token_counter
 
 if TYPE_CHECKING:
     from temporalio.client import Client
+
+    from durable_context.compaction_requests import CompactionRequests
 
 DATABASE_URL = "DURABLE_CONTEXT_DATABASE_URL"
 FROM_ENVIRONMENT = "environment"
@@ -25,7 +26,7 @@ class ContextClient:
     def __init__(
         self,
         pool: Pool,
-        requests: CompactionRequests | None,
+        requests: "CompactionRequests | None",
         *,
         tenant: str,
         policy: CompactionPolicy,
@@ -64,7 +65,7 @@ class ContextClient:
         pool = await create_pool(url, max_size=max_connections)
         return cls(
             pool,
-            None if temporal is None else CompactionRequests(_target(temporal)),
+            _requests(temporal),
             tenant=tenant,
             policy=policy or CompactionPolicy(),
             encoding=encoding,
@@ -109,8 +110,12 @@ class ContextClient:
         await self.close()
 
 
-def _target(temporal: "Client | str") -> "Client | str | None":
-    return None if temporal == FROM_ENVIRONMENT else temporal
+def _requests(temporal: "Client | str | None") -> "CompactionRequests | None":
+    if temporal is None:
+        return None
+    from durable_context.compaction_requests import CompactionRequests
+
+    return CompactionRequests(None if temporal == FROM_ENVIRONMENT else temporal)
 
 
 def _check_ids(**ids: str) -> None:

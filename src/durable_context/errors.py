@@ -12,7 +12,7 @@ class DurableContextError(Exception):
     """Durable Context could not do what was asked."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or self.__doc__)
+        super().__init__(message or " ".join((self.__doc__ or "").split()))
 
 
 class InvalidTurn(DurableContextError):
