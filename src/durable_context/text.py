@@ -16,11 +16,9 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _DELIMITER: Final = re.compile(r"<(?=\s{0,8}/?\s{0,8}conversation[-_\s]{0,4}record)", re.IGNORECASE)
 _SPACE: Final = re.compile(r"\s+")
 _FENCE: Final = re.compile(r"\s{0,3}(?:```|~~~)")
-_BULLET: Final = re.compile(r"\s*(?:[-*+•‣◦·–]\s|\(?\d{1,3}[.)]\s|[a-zA-Z][.)]\s|#{1,6}\s|[>|])")  # noqa: RUF001
+_BULLET: Final = re.compile(r"\s*(?:[-*+•‣◦·–]\s|\(?\d{1,3}[.)]\s|[a-zA-Z][.)]\s|#{1,6}\s|[>|])")
 _CODE: Final = re.compile(r"[;{}]\s*$|^\s{4,}\S|^\t|\w\(\S*\)\s*[:;{]?$|=>|::|^\s*[$>]{1,3} ")
-_TERMINATOR: Final = re.compile(
-    r"[.!?…]+[\"'»”’)\]]*(?=\s)|[。！？｡．؟۔।]+[」』”’）\"]*(?!$)"  # noqa: RUF001
-)
+_TERMINATOR: Final = re.compile(r"[.!?…]+[\"'»”’)\]]*(?=\s)|[。！？｡．؟۔।]+[」』”’）\"]*(?!$)")
 _LAST_WORD: Final = re.compile(r"(\S{1,24})$")
 _ABBREVIATED: Final = (
     "mr mrs ms dr prof sr jr st mt vs etc e.g i.e eg ie cf al fig no nos vol ed pp approx dept inc "
@@ -40,7 +38,7 @@ def clean(text: str) -> str:
         text = text.replace("\0", REPLACEMENT)
     if not text.isascii():
         text = _SURROGATE.sub(REPLACEMENT, text)
-    return _DELIMITER.sub("‹", text) if "<" in text else text  # noqa: RUF001
+    return _DELIMITER.sub("‹", text) if "<" in text else text
 
 
 def section(text: str) -> str:
