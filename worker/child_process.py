@@ -6,7 +6,6 @@ Its own session keeps the terminal's Ctrl-C away: the owner decides who stops fi
 import asyncio
 import contextlib
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from pwd import struct_passwd
 from typing import Any, BinaryIO
 
 from worker.errors import ChildFailed
-from worker.process_record import STOP_STEPS, ProcessRecord, end_leftover
+from worker.process_record import STOP_STEPS, SUFFIX, ProcessRecord, StopSteps, end_leftover
 
 LOG_TAIL_BYTES = 4000
 # The shell waits for a line before it becomes the program; a killed owner closes the pipe and the
@@ -47,11 +46,11 @@ class ChildProcess:
         command: Command,
         *,
         directory: Path,
-        stop_steps: tuple[tuple[signal.Signals, float], ...] = STOP_STEPS,
+        stop_steps: StopSteps = STOP_STEPS,
     ) -> None:
         self.name = name
         self.log = directory / f"{name}.log"
-        self._record = directory / f"{name}.pid"
+        self._record = directory / f"{name}{SUFFIX}"
         self._command = command
         self._stop_steps = stop_steps
         self._process: asyncio.subprocess.Process | None = None
@@ -61,9 +60,9 @@ class ChildProcess:
         return self._running().pid
 
     async def start(self) -> None:
-        await end_leftover(self._record, self._stop_steps)
+        await end_leftover(self._record)
         process = self._process = await self._spawn()
-        record = ProcessRecord.of(process.pid)
+        record = ProcessRecord.of(process.pid, self._stop_steps)
         if record is not None:
             record.write(self._record)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -77,13 +76,13 @@ class ChildProcess:
         process = self._process
         if process is None:
             return
-        for signal_number, seconds in self._stop_steps:
-            if process.returncode is not None:
-                break
+        try:
+            await self._end(process)
+        except BaseException:
+            # The owner is told a second time to stop: no more patience with this one.
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal_number)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), seconds)
+                process.kill()
+            raise
         ProcessRecord.forget(self._record)
 
     async def wait(self) -> int:
@@ -91,21 +90,31 @@ class ChildProcess:
 
     async def failed(self) -> ChildFailed:
         """Waits until the process ends; for processes that never should."""
-        return self.failure(f"ended with exit code {await self.wait()}")
+        code = await self.wait()
+        return self.failure(f"ended with exit code {code}", exit_code=code)
 
     def check_running(self) -> None:
         code = self._running().returncode
         if code is not None:
-            raise self.failure(f"ended with exit code {code}")
+            raise self.failure(f"ended with exit code {code}", exit_code=code)
 
-    def failure(self, what: str) -> ChildFailed:
-        return ChildFailed(self.name, what, self.log, self.log_tail())
+    def failure(self, what: str, *, exit_code: int | None = None) -> ChildFailed:
+        return ChildFailed(self.name, what, self.log, self.log_tail(), exit_code=exit_code)
 
     def log_tail(self) -> str:
         with contextlib.suppress(FileNotFoundError), self.log.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             return log.read().decode(errors="replace").strip()
         return ""
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        for signal_number, seconds in self._stop_steps:
+            if process.returncode is not None:
+                break
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal_number)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), seconds)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         with self._fresh_log() as log:

@@ -1,22 +1,33 @@
-"""What can go wrong around the processes a worker starts, each with the facts a user needs."""
+"""What keeps a worker or an embedded stack from running, said to the one who can help."""
 
 from pathlib import Path
 
 
-class EmbeddedStackError(Exception):
-    """The embedded stack cannot start or go on."""
+class WorkerError(Exception):
+    """A worker or an embedded stack cannot start or go on."""
 
 
-class ChildFailed(EmbeddedStackError):
+class InvalidSettings(WorkerError):
+    """A variable is missing or has a value that cannot be used."""
+
+
+class TemporalUnreachable(WorkerError):
+    """Nobody answers at the address of the Temporal server."""
+
+
+class ChildFailed(WorkerError):
     """A process of the stack ended by itself or did not come up in time."""
 
-    def __init__(self, name: str, what: str, log: Path, log_tail: str) -> None:
+    def __init__(
+        self, name: str, what: str, log: Path, log_tail: str, *, exit_code: int | None = None
+    ) -> None:
         super().__init__(f"{name} {what}; the end of its log {str(log)!r} says:\n{log_tail}")
         self.name = name
         self.log = log
+        self.exit_code = exit_code
 
 
-class DataDirectoryInUse(EmbeddedStackError):
+class DataDirectoryInUse(WorkerError):
     """Another process owns the data directory."""
 
     def __init__(self, directory: Path, owner_pid: int | None) -> None:
@@ -29,13 +40,13 @@ class DataDirectoryInUse(EmbeddedStackError):
         self.owner_pid = owner_pid
 
 
-class PostgresUnavailable(EmbeddedStackError):
+class PostgresUnavailable(WorkerError):
     """The embedded PostgreSQL cannot be used on this machine."""
 
 
-class TemporalNotFound(EmbeddedStackError):
+class TemporalNotFound(WorkerError):
     """No Temporal server was found and none could be installed."""
 
 
-class BuildFailed(EmbeddedStackError):
+class BuildFailed(WorkerError):
     """A program could not be built with Go."""

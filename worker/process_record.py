@@ -12,21 +12,28 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-STOP_STEPS = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
+StopSteps = tuple[tuple[signal.Signals, float], ...]
+"""Signals to send one after the other, and how many seconds to wait after each."""
+
+STOP_STEPS: StopSteps = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
 POLL_SECONDS = 0.02
+SUFFIX = ".pid"
 
 
 class ProcessRecord(BaseModel):
+    """Says which process it is, and how to end it."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     pid: int
     started: str
+    stop_steps: StopSteps = STOP_STEPS
 
     @classmethod
-    def of(cls, pid: int) -> "ProcessRecord | None":
+    def of(cls, pid: int, stop_steps: StopSteps = STOP_STEPS) -> "ProcessRecord | None":
         """The process that has this pid now; None when there is none, or only a zombie."""
         started = _start_time(pid)
-        return None if started is None else cls(pid=pid, started=started)
+        return None if started is None else cls(pid=pid, started=started, stop_steps=stop_steps)
 
     @classmethod
     def read(cls, path: Path) -> "ProcessRecord | None":
@@ -45,18 +52,26 @@ class ProcessRecord(BaseModel):
         path.unlink(missing_ok=True)
 
     def is_running(self) -> bool:
-        return ProcessRecord.of(self.pid) == self
+        return _start_time(self.pid) == self.started
 
 
-async def end_leftover(
-    path: Path, steps: tuple[tuple[signal.Signals, float], ...] = STOP_STEPS
-) -> int | None:
+async def end_leftovers(directory: Path) -> None:
+    """End every process that is recorded in the folder and still runs."""
+    for path in _records(directory):
+        await end_leftover(path)
+
+
+def _records(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"*{SUFFIX}"))
+
+
+async def end_leftover(path: Path) -> int | None:
     """End the recorded process if it still runs; its pid if it did."""
     record = ProcessRecord.read(path)
     if record is None or not record.is_running():
         ProcessRecord.forget(path)
         return None
-    for signal_number, seconds in steps:
+    for signal_number, seconds in record.stop_steps:
         with contextlib.suppress(ProcessLookupError):
             os.kill(record.pid, signal_number)
         if await _gone(record, seconds):

@@ -4,6 +4,7 @@ How to reach Temporal is left to Temporal's own environment configuration: TEMPO
 TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS and the rest.
 """
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -12,14 +13,14 @@ from typing import Any, NamedTuple, Self
 from temporalio.envconfig import ClientConfig
 
 from durable_context.models import Value
+from worker.errors import InvalidSettings
+
+EXIT_ADDRESS_IN_USE = 75
+"""The worker's exit code when its health address is taken; another address may do."""
 
 DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
 EXTRACTIVE = "extractive"
 MODEL_PREFIX = "model:"
-
-
-class InvalidSettings(Exception):
-    """A variable is missing or has a value that cannot be used."""
 
 
 class Address(NamedTuple):
@@ -103,6 +104,17 @@ def parse_summarizers(text: str) -> tuple[str, ...]:
     return chain
 
 
+def with_temporal(environ: Mapping[str, str], address: str, namespace: str) -> dict[str, str]:
+    """The environment with this plain server in place of whatever it said of Temporal."""
+    rest = {name: value for name, value in environ.items() if not name.startswith("TEMPORAL_")}
+    # An empty file keeps the user's own one, with its TLS and keys, out of it.
+    return rest | {
+        "TEMPORAL_ADDRESS": address,
+        "TEMPORAL_NAMESPACE": namespace,
+        "TEMPORAL_CONFIG_FILE": os.devnull,
+    }
+
+
 def _summarizers(environ: Mapping[str, str]) -> tuple[str, ...]:
     name = "DURABLE_CONTEXT_SUMMARIZERS"
     text = environ.get(name) or EXTRACTIVE
@@ -121,7 +133,7 @@ def _required(environ: Mapping[str, str], name: str, example: str) -> str:
 
 def _temporal(environ: Mapping[str, str]) -> dict[str, Any]:
     try:
-        config = ClientConfig.load_client_connect_config(override_env_vars=environ)
+        config = ClientConfig.load_client_connect_config(override_env_vars=dict(environ))
     except (RuntimeError, ValueError, OSError) as error:
         raise InvalidSettings(f"Temporal's environment configuration: {error}") from error
     return {"target_host": DEFAULT_TEMPORAL_ADDRESS, **config}

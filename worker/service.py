@@ -1,0 +1,133 @@
+"""The production worker: one process with a worker for compactions and one for summaries.
+
+Summaries have a queue of their own, so that slow model calls hold up nothing else and a rate limit
+on that queue holds for all processes together.
+"""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker, WorkerDeploymentConfig
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.compaction import CompactionActivities
+from durable_context.compaction import Compactor
+from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
+from durable_context.database import Pool, create_pool
+from worker.errors import TemporalUnreachable
+from worker.health import Check, HealthEndpoint
+from worker.settings import Deployment, Settings
+from worker.summarizers import make_summarizer
+from workflows.compaction import Compaction
+
+# The workflow code touches nothing of it that is not deterministic, and importing it anew for each
+# workflow would cost most of a run's time.
+SANDBOX = SandboxedWorkflowRunner(
+    restrictions=SandboxRestrictions.default.with_passthrough_modules("durable_context")
+)
+CONNECTIONS_BESIDE_ACTIVITIES = 2
+
+
+async def serve(settings: Settings) -> None:
+    """Work until SIGTERM or SIGINT, then finish what was begun. Raises when a worker breaks."""
+    asked_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, asked_to_stop.set)
+    pool = await create_pool(
+        settings.database_url,
+        max_size=settings.max_activities + settings.max_summaries + CONNECTIONS_BESIDE_ACTIVITIES,
+    )
+    async with pool:
+        client = await _connect(settings)
+        compactor = Compactor(pool, make_summarizer(settings))
+        workers = make_workers(client, CompactionActivities(compactor), settings)
+        await _run(workers, settings, _checks(pool, client, workers), asked_to_stop)
+
+
+def make_workers(
+    client: Client, activities: CompactionActivities, settings: Settings
+) -> tuple[Worker, Worker]:
+    """The worker for workflows and database steps, and the one for summaries."""
+    deployment = _deployment_config(settings.deployment)
+    compactions = Worker(
+        client,
+        task_queue=COMPACTION_TASK_QUEUE,
+        workflows=[Compaction],
+        activities=[activities.plan, activities.commit, activities.index],
+        workflow_runner=SANDBOX,
+        max_concurrent_workflow_tasks=settings.max_workflow_tasks,
+        max_concurrent_activities=settings.max_activities,
+        graceful_shutdown_timeout=settings.shutdown,
+        deployment_config=deployment,
+    )
+    summaries = Worker(
+        client,
+        task_queue=SUMMARY_TASK_QUEUE,
+        activities=[activities.summarize],
+        max_concurrent_activities=settings.max_summaries,
+        graceful_shutdown_timeout=settings.shutdown,
+        deployment_config=deployment,
+    )
+    return compactions, summaries
+
+
+async def _connect(settings: Settings) -> Client:
+    try:
+        return await Client.connect(**settings.temporal, data_converter=pydantic_data_converter)
+    except RuntimeError as error:
+        address = settings.temporal["target_host"]
+        raise TemporalUnreachable(f"no Temporal server at {address!r}: {error}") from error
+
+
+async def _run(
+    workers: tuple[Worker, ...],
+    settings: Settings,
+    checks: tuple[Mapping[str, Check], Mapping[str, Check]],
+    asked_to_stop: asyncio.Event,
+) -> None:
+    running = [asyncio.create_task(worker.run()) for worker in workers]
+    stopping = asyncio.create_task(asked_to_stop.wait())
+    live, ready = checks
+    try:
+        if settings.health is None:
+            await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        else:
+            async with HealthEndpoint(settings.health, live=live, ready=ready):
+                await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        await asyncio.gather(*(worker.shutdown() for worker in workers))
+    await asyncio.gather(*running)
+
+
+def _checks(
+    pool: Pool, client: Client, workers: tuple[Worker, ...]
+) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+    async def running() -> None:
+        if not all(worker.is_running for worker in workers):
+            raise RuntimeError("a worker has stopped")
+
+    async def postgres() -> None:
+        await pool.fetchval("select 1")
+
+    async def temporal() -> None:
+        await client.service_client.check_health()
+
+    live = {"workers": running}
+    return live, live | {"postgres": postgres, "temporal": temporal}
+
+
+def _deployment_config(deployment: Deployment | None) -> WorkerDeploymentConfig | None:
+    """Runs are short, so each stays with the version it began on."""
+    if deployment is None:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment.name, deployment.build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
