@@ -139,7 +139,7 @@ class Branch:
             prompt=_prompt_record(prepared),
         )
         if self._requests is not None and worth_a_hint(recorded, continues, self.policy):
-            self._requests.hint_later(self._request("turn"), recorded.turn_no)
+            self._requests.hint_later(self._request("turn"), recorded.turn_no, self.policy.debounce)
         return Turn(
             turn_no=recorded.turn_no,
             turn_key=key,
