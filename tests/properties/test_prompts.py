@@ -1,4 +1,4 @@
-"""Invariants 2, 4 and 5 over any history, budget and interleaving of record, compact and prepare."""
+"""Invariants 2, 4 and 5 over any history, budget and order of record, compact, prepare."""
 
 from typing import Any
 from uuid import uuid4

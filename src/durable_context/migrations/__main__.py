@@ -11,7 +11,6 @@ import asyncpg
 import typer
 from rich.console import Console
 
-from durable_context.compaction_requests import connect_temporal, register_search_attributes
 from durable_context.errors import CompactionUnavailable
 from durable_context.migrations import migrate
 
@@ -42,7 +41,10 @@ def main(
 
 
 async def _register() -> None:
-    await register_search_attributes(await connect_temporal())
+    from durable_context.compaction_requests import register_search_attributes
+    from durable_context.temporal_calls import connect
+
+    await register_search_attributes(await connect(None))
 
 
 if __name__ == "__main__":
