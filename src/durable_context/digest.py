@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
-from durable_context.ledger_rules import error_line, is_error
+from durable_context.ledger_cues import error_line, is_error
 from durable_context.models import Message, Outcome, ToolCall
 from durable_context.text import ELLIPSIS, clean, message_text, one_line, sentences, shorten
 from durable_context.tokens import TokenCounter

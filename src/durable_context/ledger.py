@@ -6,21 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log2
 from typing import Any, Final, cast
 
-from durable_context.ledger_rules import (
-    Fact,
-    clock_times,
-    codes,
-    decisions,
-    error_line,
-    facts_of,
-    is_error,
-    quoted_codes,
-    said_facts,
-    short_value,
-)
+from durable_context.ledger_cues import decisions, error_line, excerpt, is_error, short_line
+from durable_context.ledger_rules import Fact, clock_times, facts_of, quoted_facts, said_facts
 from durable_context.models import LedgerEntry, LedgerKind, Message, ToolCall
 from durable_context.text import clean, message_text, one_line
 from durable_context.tokens import TokenCounter
@@ -43,9 +34,12 @@ _KIND_ORDER: Final = {kind: rank for rank, kind in enumerate(_KIND_VALUE)}
 _READING: Final = re.compile(
     r"(?:get|list|search|read|find|calculate|compute|think|lookup|look_up|fetch|query|show|view|open"
     r"|describe|count|check|browse|retrieve|grep|ls|cat|head|tail|goto|scroll|help|status|validate"
-    r"|recall|load|select|inspect|explain|summari[sz]e|web_search|screenshot)(?![a-z])",
+    r"|recall|load|select|inspect|explain|summari[sz]e|web_search|screenshot"
+    r"|strings|file|pwd|cd|echo|diff|git (?:log|diff|status|show)|tree|stat|wc|du|df|ps|env|which)"
+    r"(?![a-z])",
     re.IGNORECASE,
 )
+_COMMAND: Final = re.compile(r"\s*\{\s*\"(?:command|cmd|script|input)\"\s*:\s*\"\s*")
 _BURIED: Final = 4_000
 """Characters from which on a tool's result is a heap in which single facts weigh little."""
 
@@ -133,10 +127,10 @@ def _weighted(
         return
     by_user = message.role == "user"
     if text:
-        yield (2 if by_user else 1), _said(text, by_user)
+        yield (2 if by_user else 1), _said(excerpt(text), by_user)
     for call in message.tool_calls:
-        yield 2, facts_of(call.arguments)
-        yield 2, quoted_codes(call.arguments)
+        arguments = excerpt(call.arguments)
+        yield 2, chain(facts_of(arguments), quoted_facts(arguments))
         yield 1, _call_facts(call, results.get(call.id))
 
 
@@ -144,15 +138,14 @@ def _said(text: str, by_user: bool) -> Iterator[Fact]:
     yield from decisions(text, by_user=by_user)
     yield from facts_of(text)
     yield from said_facts(text)
-    yield from codes(text)
     if by_user:
         yield from clock_times(text)
 
 
 def _from_result(text: str) -> Iterator[tuple[float, Iterator[Fact]]]:
     weight = 1.0 if len(text) <= _BURIED else 0.5
-    yield weight, facts_of(text)
-    yield weight / 2, quoted_codes(text)
+    text = excerpt(text)
+    yield weight, chain(facts_of(text), quoted_facts(text))
 
 
 def _call_facts(call: ToolCall, result: Message | None) -> Iterator[Fact]:
@@ -161,9 +154,17 @@ def _call_facts(call: ToolCall, result: Message | None) -> Iterator[Fact]:
         return
     text = message_text(result)
     if is_error(text):
-        yield "error", short_value(f"{call.name}: {error_line(text)}")
-    elif not _READING.match(call.name):
-        yield "call", short_value(f"{call.name}({_arguments(call.arguments)})")
+        yield "error", short_line(f"{call.name}: {error_line(text)}")
+    elif not _reads(call):
+        yield "call", short_line(f"{call.name}({_arguments(call.arguments)})")
+
+
+def _reads(call: ToolCall) -> bool:
+    """Whether a call only looks, by its name or, for a shell, by its command."""
+    if _READING.match(call.name):
+        return True
+    command = _COMMAND.match(call.arguments)
+    return command is not None and _READING.match(call.arguments, command.end()) is not None
 
 
 def _arguments(text: str) -> str:

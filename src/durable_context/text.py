@@ -14,7 +14,6 @@ REPLACEMENT: Final = "\ufffd"
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _DELIMITER: Final = re.compile(r"<(?=\s{0,8}/?\s{0,8}conversation[-_\s]{0,4}record)", re.IGNORECASE)
-_SPACE: Final = re.compile(r"\s+")
 _FENCE: Final = re.compile(r"\s{0,3}(?:```|~~~)")
 _BULLET: Final = re.compile(r"\s*(?:[-*+•‣◦·–]\s|\(?\d{1,3}[.)]\s|[a-zA-Z][.)]\s|#{1,6}\s|[>|])")
 _CODE: Final = re.compile(r"[;{}]\s*$|^\s{4,}\S|^\t|\w\(\S*\)\s*[:;{]?$|=>|::|^\s*[$>]{1,3} ")
@@ -58,7 +57,7 @@ def message_text(message: Message) -> str:
 
 
 def one_line(text: str) -> str:
-    return _SPACE.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def shorten(text: str, max_tokens: int, counter: TokenCounter) -> str:
