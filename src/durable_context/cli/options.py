@@ -1,0 +1,17 @@
+"""Options the commands share."""
+
+from typing import Annotated
+
+import typer
+
+from durable_context.client import DATABASE_URL
+
+DEFAULT_BUDGET = 32_000
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option("--database-url", envvar=DATABASE_URL, help="PostgreSQL.", show_default=False),
+]
+Tenant = Annotated[str, typer.Option(help="Whose conversations.")]
+BudgetTokens = Annotated[int, typer.Option("--budget", min=1, help="Tokens a prompt may have.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object, on the last line of output.")]

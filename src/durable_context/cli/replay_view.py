@@ -1,0 +1,166 @@
+"""A replay on the terminal: progress while it runs, then a table of turns or of conversations."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from durable_context.cli.figures import percentile
+from durable_context.cli.output import one_line
+from durable_context.cli.replay import ReplayedTurn
+from durable_context.prepared import Block
+
+_RECENT_TURNS = 8
+
+
+class ReplayProgress:
+    """`with`: a bar and the newest turns, on a terminal only, gone at the end."""
+
+    def __init__(self, console: Console, turns: int) -> None:
+        self._console = console
+        self._recent: deque[ReplayedTurn] = deque(maxlen=_RECENT_TURNS)
+        self._progress = Progress(
+            TextColumn("[progress.description]{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        self._task = self._progress.add_task("replaying", total=turns)
+        self._live = Live(console=console, transient=True, auto_refresh=console.is_terminal)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def show(self, turn: ReplayedTurn) -> None:
+        self._recent.append(turn)
+        description = one_line(turn.conversation_id).plain[:40]
+        self._progress.update(self._task, advance=1, description=description)
+        self._refresh()
+
+    def say(self, what: str) -> None:
+        self._progress.update(self._task, description=what)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if self._console.is_terminal:
+            self._live.update(Group(turn_table(self._recent), self._progress))
+
+
+def turn_table(turns: Iterable[ReplayedTurn]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("turn", "raw tokens", "prompt tokens"):
+        table.add_column(name, justify="right")
+    table.add_column("blocks", overflow="fold", ratio=1)
+    table.add_column("ms", justify="right")
+    table.add_column("compactions", justify="right")
+    for turn in turns:
+        table.add_row(
+            str(turn.turn_no),
+            f"{turn.raw_tokens:,}",
+            _prompt_tokens(turn),
+            blocks_text(turn),
+            "" if turn.prepare_ms is None else f"{turn.prepare_ms:.1f}",
+            str(turn.compactions),
+        )
+    return table
+
+
+def conversation_table(turns: Sequence[ReplayedTurn]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("conversation", overflow="fold", ratio=1)
+    names = ("turns", "raw tokens", "largest prompt", "over budget", "p50 ms", "p99 ms")
+    for name in (*names, "compactions"):
+        table.add_column(name, justify="right")
+    for conversation_id, group in groupby(turns, lambda turn: turn.conversation_id):
+        rows = list(group)
+        times = [row.prepare_ms for row in rows if row.prepare_ms is not None]
+        table.add_row(
+            one_line(conversation_id),
+            str(len(rows)),
+            f"{rows[-1].raw_tokens:,}",
+            f"{max(row.prompt_tokens or 0 for row in rows):,}",
+            str(sum(row.exceeded is not None for row in rows) or ""),
+            _number(percentile(times, 50)),
+            _number(percentile(times, 99)),
+            str(rows[-1].compactions),
+        )
+    return table
+
+
+def summary_text(figures: dict[str, Any], budget: int) -> Text:
+    """The figures as a sentence or two."""
+    f = figures
+    prepare, events, size = f["prepare_ms"], f["history_events"], f["history_bytes"]
+    sentences = [
+        f"{f['turns']:,} turns of {f['conversations']:,} conversations, {f['raw_tokens']:,} tokens"
+        f" raw{_repeated(f['repeated'])}.",
+        f"Largest prompt {f['prompt_tokens_max']:,} of {budget:,} tokens, over budget"
+        f" {f['over_budget']}; prepare p50 {_number(prepare['p50'])} ms,"
+        f" p99 {_number(prepare['p99'])} ms.",
+        f"{f['compactions']:,} compactions, {f['failed']} failed; per compaction"
+        f" {_number(events['p50'])} history events (at most {_number(events['max'])}) and"
+        f" {_number(size['p50'])} bytes (at most {_number(size['max'])}).",
+    ]
+    return Text("\n".join(sentences))
+
+
+def blocks_text(turn: ReplayedTurn) -> Text:
+    """What the prompt was made of, as in `checkpoint 1–12 · digest 13–14 · raw 15–16 · user`."""
+    if turn.repeated:
+        return Text("recorded before", style="dim")
+    shown = [block for block in turn.blocks if block.kind != "instructions"]
+    runs = [(kind, list(blocks)) for kind, blocks in groupby(shown, lambda block: block.kind)]
+    text = " · ".join(f"{kind} {_ranges(blocks)}".strip() for kind, blocks in runs)
+    if turn.exceeded is None:
+        return Text(text)
+    limit = f"at least {turn.exceeded.smallest:,} of {turn.exceeded.limit:,} tokens: "
+    return Text(limit, style="red").append(text)
+
+
+def _ranges(blocks: Sequence[Block]) -> str:
+    ranges: list[list[int]] = []
+    for block in blocks:
+        if block.from_turn is None or block.to_turn is None:
+            continue
+        if ranges and block.from_turn == ranges[-1][1] + 1:
+            ranges[-1][1] = block.to_turn
+        else:
+            ranges.append([block.from_turn, block.to_turn])
+    return ", ".join(turn_range(*bounds) for bounds in ranges)
+
+
+def turn_range(from_turn: int, to_turn: int) -> str:
+    return str(from_turn) if from_turn == to_turn else f"{from_turn}–{to_turn}"
+
+
+def _prompt_tokens(turn: ReplayedTurn) -> str:
+    if turn.exceeded is not None:
+        return "over budget"
+    return "" if turn.prompt_tokens is None else f"{turn.prompt_tokens:,}"
+
+
+def _repeated(count: int) -> str:
+    return f" ({count:,} of them recorded before)" if count else ""
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value == round(value) or value >= 100 else f"{value:,.1f}"
