@@ -122,7 +122,7 @@ class PostgresServer:
         for _ in range(int(RECOVERY_SECONDS / POLL_SECONDS)):
             child.check_running()
             try:
-                connection = await asyncpg.connect(self.url_of("postgres"), timeout=5)
+                connection = await asyncpg.connect(self.url_of("postgres"), timeout=2)
             except (OSError, asyncpg.CannotConnectNowError):
                 await asyncio.sleep(POLL_SECONDS)
             else:

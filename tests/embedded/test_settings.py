@@ -1,0 +1,112 @@
+"""Settings come from the environment; a bad one is refused by name, value and what is allowed."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from worker.errors import InvalidSettings
+from worker.settings import Address, Deployment, EmbeddedSettings, Settings, with_temporal
+
+DATABASE = {"DURABLE_CONTEXT_DATABASE_URL": "postgresql://localhost/x"}
+
+
+def test_only_the_database_is_required() -> None:
+    settings = Settings.from_env(DATABASE)
+    assert settings.summarizers == ("extractive",)
+    assert settings.temporal["target_host"] == "localhost:7233"
+    assert settings.health is None
+    assert settings.deployment is None
+
+
+def test_every_variable_is_read() -> None:
+    settings = Settings.from_env(
+        DATABASE
+        | {
+            "TEMPORAL_ADDRESS": "temporal.example:7233",
+            "TEMPORAL_NAMESPACE": "agents",
+            "TEMPORAL_API_KEY": "key",
+            "DURABLE_CONTEXT_SUMMARIZERS": "model:openai:gpt-4o-mini, extractive",
+            "DURABLE_CONTEXT_MODEL_BASE_URL": "http://localhost:8000/v1",
+            "DURABLE_CONTEXT_HEALTH_ADDRESS": "[::]:8080",
+            "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS": "10",
+            "DURABLE_CONTEXT_MAX_ACTIVITIES": "11",
+            "DURABLE_CONTEXT_MAX_SUMMARIES": "12",
+            "DURABLE_CONTEXT_SHUTDOWN_SECONDS": "13",
+            "TEMPORAL_DEPLOYMENT_NAME": "durable-context",
+            "TEMPORAL_WORKER_BUILD_ID": "7",
+        }
+    )
+    assert settings.temporal == {
+        "target_host": "temporal.example:7233",
+        "namespace": "agents",
+        "api_key": "key",
+        "tls": True,
+    }
+    assert settings.summarizers == ("model:openai:gpt-4o-mini", "extractive")
+    assert settings.model_base_url == "http://localhost:8000/v1"
+    assert settings.health == Address("::", 8080)
+    assert (settings.max_workflow_tasks, settings.max_activities, settings.max_summaries) == (
+        *(10, 11, 12),
+    )
+    assert settings.shutdown == timedelta(seconds=13)
+    assert settings.deployment == Deployment("durable-context", "7")
+
+
+def test_a_variable_that_is_set_to_nothing_is_not_set() -> None:
+    names = ("SUMMARIZERS", "MODEL_BASE_URL", "HEALTH_ADDRESS", "MAX_ACTIVITIES")
+    empty = {f"DURABLE_CONTEXT_{name}": "" for name in names}
+    assert Settings.from_env(DATABASE | empty) == Settings.from_env(DATABASE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("DURABLE_CONTEXT_DATABASE_URL", "", "must be an address such as postgresql://"),
+        ("DURABLE_CONTEXT_SUMMARIZERS", "gpt-4o", "'model:NAME'"),
+        ("DURABLE_CONTEXT_SUMMARIZERS", "model:", "'model:NAME'"),
+        ("DURABLE_CONTEXT_SUMMARIZERS", "extractive,model:x", "nothing may follow it"),
+        ("DURABLE_CONTEXT_HEALTH_ADDRESS", "8080", "must be HOST:PORT"),
+        ("DURABLE_CONTEXT_HEALTH_ADDRESS", "localhost:70000", "must be HOST:PORT"),
+        ("DURABLE_CONTEXT_MAX_ACTIVITIES", "0", "a whole number from 1 to 1000"),
+        ("DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", "1", "a whole number from 2 to 1000"),
+        ("DURABLE_CONTEXT_MAX_SUMMARIES", "many", "a whole number from 1 to 1000"),
+        ("DURABLE_CONTEXT_SHUTDOWN_SECONDS", "-1", "a whole number from 0 to 3600"),
+        ("TEMPORAL_DEPLOYMENT_NAME", "alone", "TEMPORAL_WORKER_BUILD_ID=None go together"),
+        ("TEMPORAL_PROFILE", "missing", "Temporal's environment configuration"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(InvalidSettings) as refusal:
+        Settings.from_env(DATABASE | {name: value})
+    assert allowed in str(refusal.value)
+    if name != "TEMPORAL_PROFILE":
+        assert name in str(refusal.value)
+        assert not value or repr(value) in str(refusal.value)
+
+
+def test_the_embedded_stack_keeps_its_data_where_the_user_says_or_where_data_goes() -> None:
+    chosen = {"DURABLE_CONTEXT_DATA_DIR": "/data/mine", "XDG_DATA_HOME": "/data"}
+    assert EmbeddedSettings.from_env(chosen).data_directory == Path("/data/mine")
+    xdg = {"XDG_DATA_HOME": "/data", "XDG_CACHE_HOME": "/cache"}
+    assert EmbeddedSettings.from_env(xdg).data_directory == Path("/data/durable-context")
+    assert EmbeddedSettings.from_env(xdg).temporal_cache == Path("/cache/durable-context/temporal")
+    relative = {"XDG_DATA_HOME": "data"}
+    home = Path.home() / ".local/share/durable-context"
+    assert EmbeddedSettings.from_env(relative).data_directory == home
+
+
+def test_a_server_of_our_own_gets_no_tls_key_or_profile_meant_for_another(tmp_path: Path) -> None:
+    config = tmp_path / "temporal.toml"
+    config.write_text('[profile.default]\naddress = "cloud:7233"\napi_key = "from-file"\n')
+    user = DATABASE | {
+        "TEMPORAL_CONFIG_FILE": str(config),
+        "TEMPORAL_API_KEY": "secret",
+        "TEMPORAL_PROFILE": "default",
+        "PATH": os.environ["PATH"],
+    }
+    settings = Settings.from_env(with_temporal(user, "127.0.0.1:1", "default"))
+    assert settings.temporal["target_host"] == "127.0.0.1:1"
+    assert "api_key" not in settings.temporal
+    assert not settings.temporal.get("tls")
