@@ -16,7 +16,7 @@ from durable_context.blocks import (
     message_overhead,
 )
 from durable_context.excerpts import RetrievedBlock, retrieved_block
-from durable_context.messages import exchanges, parse_message
+from durable_context.messages import exchanges, parse_message, sendable
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prepared import Budget, BudgetExceeded, PreparedContext
@@ -88,8 +88,8 @@ def _user(message: str | Mapping[str, Any] | Message | None) -> list[Message]:
     if message is None:
         return []
     if isinstance(message, str):
-        return [Message(role="user", content=message)]
-    return [parse_message(message, 0)]
+        return [Message(role="user", content=clean(message))]
+    return [sendable(parse_message(message, 0))]
 
 
 def _raw(turn: TailTurn, policy: CompactionPolicy) -> Exchange:
@@ -111,7 +111,7 @@ def _large_results_as_views(exchange: Exchange, policy: CompactionPolicy) -> Exc
 def _pending(
     values: Sequence[object], policy: CompactionPolicy, counter: TokenCounter
 ) -> Exchange | None:
-    messages = exchanges(values)
+    messages = tuple(sendable(message) for message in exchanges(values))
     if not messages:
         return None
     tokens = tuple(counter.count_message(message) for message in messages)

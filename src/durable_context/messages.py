@@ -43,17 +43,32 @@ def parse_message(value: object, position: int) -> Message:
     )
 
 
-def to_openai(message: Message) -> dict[str, Any]:
-    """The message in OpenAI chat format, ready to send: our own fields are left out, text is
-    cleaned.
+def sendable(message: Message) -> Message:
+    """The message as prompts show it: characters no provider takes, and look-alikes of our own
+    blocks, are replaced. Tokens are counted on this.
     """
+    content = message.content
+    return message.model_copy(
+        update={
+            "content": _clean_content(content),
+            "name": None if message.name is None else clean(message.name),
+            "tool_calls": tuple(
+                ToolCall(id=clean(c.id), name=clean(c.name), arguments=clean(c.arguments))
+                for c in message.tool_calls
+            ),
+            "tool_call_id": None if message.tool_call_id is None else clean(message.tool_call_id),
+        }
+    )
+
+
+def to_openai(message: Message) -> dict[str, Any]:
+    """A sendable message in OpenAI chat format, without our own fields."""
     fields: dict[str, Any] = {"role": message.role}
-    if isinstance(message.content, str):
-        fields["content"] = clean(message.content)
-    elif message.content is None:
+    if message.content is None:
         fields["content"] = None if message.tool_calls else ""
     else:
-        fields["content"] = [_clean_part(part) for part in message.content]
+        parts = message.content
+        fields["content"] = parts if isinstance(parts, str) else list(parts)
     if message.name is not None:
         fields["name"] = message.name
     if message.tool_calls:
@@ -61,7 +76,7 @@ def to_openai(message: Message) -> dict[str, Any]:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": clean(call.arguments)},
+                "function": {"name": call.name, "arguments": call.arguments},
             }
             for call in message.tool_calls
         ]
@@ -185,9 +200,23 @@ def _part(part: object, position: int) -> dict[str, Any]:
     )
 
 
-def _clean_part(part: dict[str, Any]) -> dict[str, Any]:
-    text = part.get("text")
-    return part | {"text": clean(text)} if isinstance(text, str) else part
+def _clean_content(
+    content: str | tuple[dict[str, Any], ...] | None,
+) -> str | tuple[dict[str, Any], ...] | None:
+    if content is None or isinstance(content, str):
+        return content if content is None else clean(content)
+    return tuple(cast(dict[str, Any], _clean_values(part)) for part in content)
+
+
+def _clean_values(value: object) -> object:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        fields = cast(dict[str, object], value)
+        return {clean(key): _clean_values(item) for key, item in fields.items()}
+    if isinstance(value, list):
+        return [_clean_values(item) for item in cast(list[object], value)]
+    return value
 
 
 def _optional_text(value: object, field: str, position: int) -> str | None:
@@ -199,7 +228,7 @@ def _optional_text(value: object, field: str, position: int) -> str | None:
 def _tool_call(value: object, position: int) -> ToolCall:
     if isinstance(value, ToolCall):
         return value
-    call = cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
+    call = cast(Mapping[str, Any], value if isinstance(value, Mapping) else {})
     function = cast(Mapping[str, Any], call.get("function", call))
     name, call_id = function.get("name"), call.get("id")
     if not (isinstance(name, str) and name and isinstance(call_id, str) and call_id):

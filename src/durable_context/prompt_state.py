@@ -9,6 +9,7 @@ from uuid import UUID
 from durable_context import stored_json
 from durable_context.database import Pool, acquired
 from durable_context.errors import UnknownBranch
+from durable_context.messages import sendable
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 
@@ -198,7 +199,7 @@ def _list(text: str | None) -> list[Any]:
 
 
 def _messages(fields: list[dict[str, Any]] | None) -> tuple[Message, ...]:
-    return tuple(stored_json.load_message(field) for field in fields or ())
+    return tuple(sendable(stored_json.load_message(field)) for field in fields or ())
 
 
 def _tail_turn(

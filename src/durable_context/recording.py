@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from durable_context import stored_json
 from durable_context.digest import digest_of
 from durable_context.ledger import ledger_of, ledger_tail_line
-from durable_context.messages import call_text
+from durable_context.messages import call_text, sendable
 from durable_context.models import LedgerEntry, Message, Outcome
 from durable_context.policy import CompactionPolicy
 from durable_context.text import clean, message_text
@@ -48,6 +48,7 @@ def turn_row(
 ) -> TurnRow:
     """CPU only. About 0.5 ms for a 1 KB turn."""
     text = stored_json.dump_messages(messages)
+    messages = [sendable(message) for message in messages]
     tokens = [counter.count_message(message) for message in messages]
     views = _views(messages, tokens, policy, counter)
     digest = f" {_dated(occurred_at)}" + clean(

@@ -58,8 +58,11 @@ def record_message(text: str) -> dict[str, Any]:
 
 
 def is_record(content: object) -> bool:
-    """Whether a message's content is one of our own blocks."""
-    return isinstance(content, str) and content.lstrip().startswith(f"<{RECORD_TAG}")
+    """Whether a message's content is one of our own blocks, whole. Text that only resembles one
+    is a user's, and is neutralised where it is shown.
+    """
+    heads = (CHECKPOINT_HEAD, DIGEST_HEAD, LEDGER_TAIL_HEAD, RETRIEVED_HEAD)
+    return isinstance(content, str) and content.startswith(heads) and content.endswith(FOOT)
 
 
 def render_checkpoint(
