@@ -5,6 +5,7 @@ on that queue holds for all processes together.
 """
 
 import asyncio
+import logging
 import signal
 from collections.abc import Mapping
 
@@ -23,6 +24,8 @@ from worker.health import Check, HealthEndpoint
 from worker.settings import Deployment, Settings
 from worker.summarizers import make_summarizer
 from workflows.compaction import Compaction
+
+logger = logging.getLogger(__name__)
 
 # The workflow code touches nothing of it that is not deterministic, and importing it anew for each
 # workflow would cost most of a run's time.
@@ -46,7 +49,9 @@ async def serve(settings: Settings) -> None:
         client = await _connect(settings)
         compactor = Compactor(pool, make_summarizer(settings))
         workers = make_workers(client, CompactionActivities(compactor), settings)
+        logger.info("started: Temporal at %s", settings.temporal["target_host"])
         await _run(workers, settings, _checks(pool, client, workers), asked_to_stop)
+    logger.info("stopped")
 
 
 def make_workers(

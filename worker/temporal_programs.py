@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from worker.child_process import Command
 from worker.free_ports import LOOPBACK, free_ports
@@ -45,12 +45,25 @@ class TemporalPorts:
         return f"{LOOPBACK}:{self.frontend}"
 
 
+class TemporalSoftware(Protocol):
+    """What can be run as a Temporal server. The first command is the server, a second its UI."""
+
+    @property
+    def database(self) -> str:
+        """The name its files in the folder begin with."""
+        ...
+
+    def commands(
+        self, directory: Path, ports: TemporalPorts, *, ui: bool
+    ) -> dict[str, Command]: ...
+
+
 @dataclass(frozen=True)
 class TemporalCli:
     """The `temporal` command's development server: server and UI in one process."""
 
     program: Path
-    database = "temporal-cli.sqlite"
+    database: str = "temporal-cli.sqlite"
 
     def commands(self, directory: Path, ports: TemporalPorts, *, ui: bool) -> dict[str, Command]:
         options = [
@@ -72,18 +85,12 @@ class TemporalPrograms:
 
     server: Path
     ui: Path
-    database = "temporal-server.sqlite"
+    database: str = "temporal-server.sqlite"
 
     def commands(self, directory: Path, ports: TemporalPorts, *, ui: bool) -> dict[str, Command]:
         _forget_members(directory / self.database)
-        # JSON is YAML, and quotes whatever is in it.
-        _write_json(directory / "server.yaml", _server_config(self.database, ports))
-        _write_json(
-            directory / "dynamic.yaml",
-            {name: [{"value": value}] for name, value in DYNAMIC_CONFIG.items()},
-        )
-        server = [str(self.server), "--config-file", "server.yaml", "--allow-no-auth", "start"]
-        commands = {"temporal": Command(server, directory=directory)}
+        server = server_command(self.server, directory, sqlite_persistence(self.database), ports)
+        commands = {"temporal": server}
         if ui:
             _write_json(directory / "ui.yaml", _ui_config(ports))
             program = [str(self.ui), "--root", ".", "--config", ".", "--env", "ui", "start"]
@@ -91,12 +98,26 @@ class TemporalPrograms:
         return commands
 
 
-def _server_config(database: str, ports: TemporalPorts) -> dict[str, Any]:
+def server_command(
+    program: Path, directory: Path, persistence: dict[str, Any], ports: TemporalPorts
+) -> Command:
+    """Writes the server's configuration into the folder it runs in."""
+    # JSON is YAML, and quotes whatever is in it.
+    _write_json(directory / "server.yaml", _server_config(persistence, ports))
+    _write_json(
+        directory / "dynamic.yaml",
+        {name: [{"value": value}] for name, value in DYNAMIC_CONFIG.items()},
+    )
+    arguments = [str(program), "--config-file", "server.yaml", "--allow-no-auth", "start"]
+    return Command(arguments, directory=directory)
+
+
+def _server_config(persistence: dict[str, Any], ports: TemporalPorts) -> dict[str, Any]:
     grpc_ports = (ports.frontend, *ports.others)
     membership_ports = ports.others[len(SERVICES) - 1 :]
     return {
         "log": {"stdout": True, "level": "warn"},
-        "persistence": _persistence(database),
+        "persistence": persistence,
         "global": {"membership": {"maxJoinDuration": "30s", "broadcastAddress": LOOPBACK}},
         "services": {
             service: {
@@ -113,7 +134,7 @@ def _server_config(database: str, ports: TemporalPorts) -> dict[str, Any]:
     }
 
 
-def _persistence(database: str) -> dict[str, Any]:
+def sqlite_persistence(database: str) -> dict[str, Any]:
     sqlite = {
         "pluginName": "sqlite",
         "databaseName": database,

@@ -22,7 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from worker.child_process import ChildProcess
 from worker.errors import ChildFailed
 from worker.free_ports import LOOPBACK
-from worker.temporal_programs import NAMESPACE, TemporalCli, TemporalPorts, TemporalPrograms
+from worker.temporal_programs import NAMESPACE, TemporalPorts, TemporalSoftware
 
 START_ATTEMPTS = 3
 START_SECONDS = 90.0
@@ -34,15 +34,13 @@ STOP_STEPS = ((signal.SIGTERM, 15.0), (signal.SIGKILL, 10.0))
 class TemporalServer:
     """`async with TemporalServer(directory, source) as temporal: temporal.address`.
 
-    `source` comes from `find_temporal`. The caller sees to it that the folder has one owner at a
+    `source` is what `find_temporal` found. The caller sees to it that the folder has one owner at a
     time (`DataDirectory`): two servers open the same database without complaint.
     """
 
     namespace = NAMESPACE
 
-    def __init__(
-        self, directory: Path, source: TemporalCli | TemporalPrograms, *, ui: bool = True
-    ) -> None:
+    def __init__(self, directory: Path, source: TemporalSoftware, *, ui: bool = True) -> None:
         self._directory = directory.absolute()
         self._source = source
         self._ui = ui
