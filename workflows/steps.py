@@ -41,6 +41,7 @@ SUMMARIZE_ATTEMPTS = 30
 # A late index costs recall, a branch that waits for it costs more: the next pass catches up.
 INDEX_TIMEOUT = timedelta(seconds=60)
 INDEX_GIVEN_UP_AFTER = timedelta(minutes=3)
+INDEX_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=4)
 
 
 async def plan(request: CompactionRequest) -> Plan:
@@ -120,6 +121,6 @@ async def index(request: CompactionRequest, leaf: NodeRange) -> None:
         ),
         start_to_close_timeout=INDEX_TIMEOUT,
         schedule_to_close_timeout=INDEX_GIVEN_UP_AFTER,
-        retry_policy=DATABASE_RETRIES,
+        retry_policy=INDEX_RETRIES,
         summary=f"index {turns_text(leaf.from_turn, leaf.to_turn)}",
     )

@@ -27,7 +27,7 @@ PACE = 0.75
 
 
 async def register_search_attributes(client: "Client") -> list[str]:
-    """Register what Temporal does not know yet, for the migration step. Returns what was missing."""
+    """Register what Temporal does not know yet, in the migration step. Returns what was missing."""
     from durable_context import temporal_calls
 
     return await temporal_calls.register_search_attributes(client)
@@ -86,6 +86,7 @@ class CompactionRequests:
 
         calls = await self._connected()
         deadline = time.monotonic() + timeout.total_seconds()
+        await calls.check()
         while True:
             left = timedelta(seconds=max(0.0, deadline - time.monotonic()))
             result = await bounded(calls.compact_now(request), left)

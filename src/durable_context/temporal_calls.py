@@ -47,6 +47,7 @@ from durable_context.errors import CompactionFailed, CompactionTimeout, Compacti
 LOCAL_ADDRESS = "localhost:7233"
 LONGEST_RUN = timedelta(hours=24)
 PRIORITIES: dict[Reason, int] = {"request": 1, "turn": 3, "sweep": 5}
+REACHED_WITHIN = timedelta(seconds=5)
 FAIRNESS_KEY_BYTES = 64
 SUMMARY_BYTES = 200
 # A run that closes, or goes on as another, refuses an update for a moment.
@@ -96,6 +97,13 @@ class CompactionCalls:
         self._client = client
         self._task_queue = task_queue
         self._attributes: frozenset[str] | None = None
+
+    async def check(self) -> None:
+        """Raises CompactionUnavailable at once where a call would retry for seconds."""
+        try:
+            await self._client.service_client.check_health(timeout=REACHED_WITHIN)
+        except (RPCError, RuntimeError) as error:
+            raise _unavailable(error) from error
 
     async def hint(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> None:
         """Signal the open run, or start one after `debounce`.
