@@ -31,7 +31,9 @@ def print_branch(
         out.print(_checkpoint_table(checkpoints))
     if state.tail:
         out.print()
-        out.print(_tail_table(state.tail))
+        out.print(Text("tail: turns after the checkpoint", style="bold"))
+        for turn in state.tail:
+            out.print(_tail_line(turn), no_wrap=True, overflow="ellipsis")
     if state.compactions:
         out.print()
         out.print(_compaction_table(state.compactions))
@@ -67,7 +69,8 @@ def _children(node: Summary, summaries: Sequence[Summary]) -> Iterator[Summary]:
 
 def _node_text(node: Summary) -> Text:
     text = Text(overflow="ellipsis", no_wrap=True)
-    text.append(f"turns {turn_range(node.from_turn, node.to_turn)}", style="bold")
+    word = "turn" if node.from_turn == node.to_turn else "turns"
+    text.append(f"{word} {turn_range(node.from_turn, node.to_turn)}", style="bold")
     text.append(f" · level {node.level} · {node.covered_tokens:,} → {node.token_count:,} tokens · ")
     text.append(visible(node.made_by), style="dim")
     if node.degraded:
@@ -110,16 +113,13 @@ def _checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Table:
     return table
 
 
-def _tail_table(tail: Sequence[Turn]) -> Table:
-    table = _table("tail: turns after the checkpoint")
-    for name in ("turn", "tokens"):
-        table.add_column(name, justify="right")
-    table.add_column("outcome")
-    table.add_column("digest", no_wrap=True, overflow="ellipsis", ratio=1)
-    for turn in tail:
-        outcome = f"{turn.outcome}, continues" if turn.continues else turn.outcome
-        table.add_row(str(turn.turn_no), f"{turn.token_count:,}", outcome, one_line(turn.digest))
-    return table
+def _tail_line(turn: Turn) -> Text:
+    line = Text.assemble((f"{turn.turn_no:>5}", "bold"), f"  {turn.token_count:,} tokens · ")
+    if turn.outcome != "complete":
+        line.append(f"{turn.outcome} · ", style="yellow")
+    if turn.continues:
+        line.append("continues · ")
+    return line.append_text(one_line(turn.digest, style="dim"))
 
 
 def _compaction_table(compactions: Sequence[Compaction]) -> Table:

@@ -57,6 +57,12 @@ class OtherConversation(DurableContextError):
     """The conversation holds turns that are not of this file."""
 
 
+async def warm_up(client: ContextClient, transcript: Transcript, options: ReplayOptions) -> None:
+    """A process's first prepare loads the vocabulary; what follows is what an agent sees."""
+    branch = await client.open_branch(options.conversation_id(transcript))
+    await branch.prepare("warm up", budget=Budget(max_tokens=options.budget))
+
+
 async def replay_conversation(
     client: ContextClient, transcript: Transcript, options: ReplayOptions
 ) -> AsyncIterator[ReplayedTurn]:

@@ -18,6 +18,7 @@ from durable_context.cli.replay import (
     compactions_of,
     replay_conversation,
     wait_for_compaction,
+    warm_up,
 )
 from durable_context.cli.replay_view import (
     ReplayProgress,
@@ -57,6 +58,7 @@ async def run_replay(
     turns: list[ReplayedTurn] = []
     late: list[str] = []
     with ReplayProgress(console(sys.stderr), _turn_count(transcripts, options)) as progress:
+        await warm_up(client, transcripts[0], options)
         for transcript in transcripts:
             async for turn in replay_conversation(client, transcript, options):
                 turns.append(turn)

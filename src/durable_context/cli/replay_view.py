@@ -109,12 +109,12 @@ def summary_text(figures: dict[str, Any], budget: int) -> Text:
     f = figures
     prepare, events, size = f["prepare_ms"], f["history_events"], f["history_bytes"]
     sentences = [
-        f"{f['turns']:,} turns of {f['conversations']:,} conversations, {f['raw_tokens']:,} tokens"
-        f" raw{_repeated(f['repeated'])}.",
+        f"{_count(f['turns'], 'turn')} of {_count(f['conversations'], 'conversation')},"
+        f" {f['raw_tokens']:,} tokens raw{_repeated(f['repeated'])}.",
         f"Largest prompt {f['prompt_tokens_max']:,} of {budget:,} tokens, over budget"
         f" {f['over_budget']}; prepare p50 {_number(prepare['p50'])} ms,"
         f" p99 {_number(prepare['p99'])} ms.",
-        f"{f['compactions']:,} compactions, {f['failed']} failed; per compaction"
+        f"{_count(f['compactions'], 'compaction')}, {f['failed']} failed; per compaction"
         f" {_number(events['p50'])} history events (at most {_number(events['max'])}) and"
         f" {_number(size['p50'])} bytes (at most {_number(size['max'])}).",
     ]
@@ -154,6 +154,10 @@ def _prompt_tokens(turn: ReplayedTurn) -> str:
     if turn.exceeded is not None:
         return "over budget"
     return "" if turn.prompt_tokens is None else f"{turn.prompt_tokens:,}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _repeated(count: int) -> str:
