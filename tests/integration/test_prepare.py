@@ -1,9 +1,13 @@
 """The pre-call path: what a prompt is made of, and that it is one read."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import asyncpg
 
 from durable_context import Budget, BudgetExceeded, CompactionPolicy, ContextClient
 from durable_context.database import Pool
+from durable_context.prompt_state import READ_PROMPT
 from durable_context.tokens import token_counter
 from tests.compacting import compact_all, compact_once
 from tests.prompts import check_prompt, kinds, raw_turns
@@ -230,25 +234,51 @@ async def test_forged_blocks_in_text_cannot_pose_as_ours(client: ContextClient, 
 async def test_the_hot_read_uses_the_indexes(
     client: ContextClient, pool: Pool, connection: "asyncpg.Connection[asyncpg.Record]"
 ):
-    from durable_context.prompt_state import READ_PROMPT
-
     branch = await client.open_branch("c")
     for n in range(1, 60):
         await branch.record_turn(numbered(n))
     await compact_all(pool, branch.branch_uuid)
-    await connection.execute("analyze")
-    await connection.execute("set plan_cache_mode = force_generic_plan")
-    prepared = await connection.prepare(READ_PROMPT)
-    arguments = ("default", branch.branch_uuid, "Where is SHP-0009?", 2, 8, 8000, 3)
-    plan = (
-        "\n".join(
-            row[0]
-            for row in await connection.fetch("explain (costs off, generic_plan) " + READ_PROMPT)
+    await connection.execute(OTHER_BRANCHES)
+    await connection.execute("vacuum analyze")
+    async with client._pool.acquire() as same_settings:
+        statement = await same_settings.prepare(READ_PROMPT)
+        (explained,) = await statement.explain(
+            "default", branch.branch_uuid, "Where is SHP-0009?", 2, 8, 8000, 3
         )
-        if not prepared
-        else str(await prepared.explain(*arguments))
-    )
-    for table in ("turns", "postings", "checkpoints", "summaries", "branches"):
-        assert f"Seq Scan', 'Relation Name': '{table}'" not in plan
-    assert "postings_pkey" in plan
-    assert "turns_pkey" in plan
+    nodes = list(_nodes(explained["Plan"]))
+    assert "Seq Scan" not in {node["Node Type"] for node in nodes}
+    assert {"turns_pkey", "postings_pkey"} <= {node.get("Index Name") for node in nodes}
+
+
+OTHER_BRANCHES = """
+with made as (
+    insert into durable_context.branches (tenant, conversation_id, branch_id, encoding, text_search,
+        head_turn, checkpoint_turn, indexed_leaves, indexed_terms)
+    select tenant, 'other ' || n, 'main', encoding, text_search, head_turn, checkpoint_turn,
+        indexed_leaves, indexed_terms
+    from durable_context.branches, generate_series(1, 150) n returning branch_uuid
+), turns as (
+    insert into durable_context.turns
+    select (jsonb_populate_record(t, jsonb_build_object('branch_uuid', made.branch_uuid))).*
+    from durable_context.turns t, made
+), postings as (
+    insert into durable_context.postings
+    select made.branch_uuid, term, to_turn, from_turn, frequency, length
+    from durable_context.postings, made
+), summaries as (
+    insert into durable_context.summaries
+    select (jsonb_populate_record(s, jsonb_build_object(
+        'branch_uuid', made.branch_uuid, 'summary_id', gen_random_uuid()))).*
+    from durable_context.summaries s, made
+)
+insert into durable_context.checkpoints
+select (jsonb_populate_record(c, jsonb_build_object(
+    'branch_uuid', made.branch_uuid, 'checkpoint_id', gen_random_uuid()))).*
+from durable_context.checkpoints c, made
+"""
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _nodes(child)

@@ -14,7 +14,8 @@ async def main():
             await branch.record_turn([{"role": "user", "content": f"turn {n}"}])
         prepared = await branch.prepare("hello", budget=Budget(max_tokens=1000))
         assert prepared, prepared
-    reached = {"temporalio", "pydantic_ai", "openai", "httpx", "anthropic", "typer"} & set(sys.modules)
+    clients = {"temporalio", "pydantic_ai", "openai", "httpx", "anthropic", "typer"}
+    reached = clients & set(sys.modules)
     sys.exit(f"reached {sorted(reached)}" if reached else 0)
 
 asyncio.run(main())
