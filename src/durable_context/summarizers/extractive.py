@@ -1,0 +1,88 @@
+"""Summaries without a model or network: the same input always gives the same text.
+
+Per turn what the user wanted, what was called with which outcome, and what was answered, in their
+own words and language; over all turns the sentences that say most.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from durable_context.models import Turn
+from durable_context.redaction import redact
+from durable_context.summarizers import Attempt, SummaryDraft, SummaryRequest
+from durable_context.summarizers.attributed import TOOLS, Said, turn_label
+from durable_context.summarizers.calls import calls_line
+from durable_context.summarizers.headlines import goal_headline
+from durable_context.summarizers.limits import text_cap
+from durable_context.summarizers.merging import merge
+from durable_context.summarizers.selection import Selection, select
+from durable_context.summarizers.spoken import ASKED, MESSAGE_PLACES, said_in, shape
+from durable_context.text import clean, one_line
+from durable_context.tokens import TokenCounter, token_counter
+
+RECIPE: Final = "extractive/1"
+
+_TOOLS_SHARE: Final = 0.4
+_FEWEST_TOOL_TOKENS: Final = 20
+
+
+class ExtractiveSummarizer:
+    """The summarizer that is always there. What it makes is labelled by its recipe."""
+
+    @property
+    def recipe(self) -> str:
+        return RECIPE
+
+    async def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        counter, cap = token_counter(request.encoding), text_cap(request)
+        if request.nodes:
+            headline, text = merge(request.nodes, cap, request.headline_max_tokens, counter)
+        else:
+            headline, text = _leaf(request.turns, cap, request.headline_max_tokens, counter)
+        attempts = (Attempt(made_by=RECIPE, outcome="ok"),)
+        return SummaryDraft(headline=headline, text=text, made_by=RECIPE, attempts=attempts)
+
+
+def _leaf(
+    turns: Sequence[Turn], cap: int, headline_tokens: int, counter: TokenCounter
+) -> tuple[str, str]:
+    tools = list(_tools(turns, cap, counter))
+    said = said_in(turns)
+    if not said and not tools:
+        said = [_wordless(turns)]
+    acting = bool(tools) or not any(m.name for turn in turns for m in turn.messages)
+    selected = select(Selection(said, fixed=tools, acting=acting), cap, counter)
+    about = _about(selected.chosen, acting=acting)
+    texts = [one.text for one in selected.chosen]
+    headline = goal_headline(about, texts, headline_tokens, counter)
+    return headline or one_line(selected.text), selected.text
+
+
+def _about(chosen: Sequence[Said], *, acting: bool) -> str:
+    """The best early wish of a user, or between people the best statement and whose it is."""
+    if acting:
+        wishes = [one for one in enumerate(chosen) if one[1].rank == 0]
+        wishes = [one for one in wishes if one[1].bonus > ASKED] or wishes
+        _, best = min(wishes, key=lambda one: one[0] + one[1].group, default=(0, None))
+        return best.text if best else ""
+    stated = [one for one in chosen if "?" not in one.text and not one.text.startswith("[")]
+    return next((f"{one.speaker}: {one.text}" for one in stated), "")
+
+
+def _tools(turns: Sequence[Turn], cap: int, counter: TokenCounter) -> Iterator[Said]:
+    """One line per turn that called something, all together within their share of the cap."""
+    called = [(i, turn) for i, turn in enumerate(turns) if any(m.tool_calls for m in turn.messages)]
+    share = max(_FEWEST_TOOL_TOKENS, int(cap * _TOOLS_SHARE) // max(1, len(called)))
+    for group, turn in called:
+        last = max(index for index, m in enumerate(turn.messages) if m.tool_calls)
+        line = shape(redact(clean(calls_line(turn.messages, share, counter))))
+        day = turn.occurred_at.date().isoformat()
+        place = MESSAGE_PLACES * (last + 1) - 1
+        yield Said(group, place, turn_label(turn), day, TOOLS, line)
+
+
+def _wordless(turns: Sequence[Turn]) -> Said:
+    messages = sum(len(turn.messages) for turn in turns)
+    day = turns[0].occurred_at.date().isoformat() if turns else ""
+    label = turn_label(turns[0]) if turns else ""
+    return Said(0, 0, label, day, "", f"{messages} messages without text")

@@ -1,0 +1,42 @@
+"""Fits attributed sentences into a cap: the most salient ones, beside lines that stand anyway."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from durable_context.summarizers.attributed import Said, render
+from durable_context.summarizers.salience import Unit, choose
+from durable_context.text import shorten
+from durable_context.tokens import TokenCounter
+
+_SENTENCE_TOKENS: Final = 60
+
+
+class Selection(NamedTuple):
+    """What there is to choose from. `fixed` lines are never left out; `acting` as in `choose`."""
+
+    said: Sequence[Said]
+    fixed: Sequence[Said] = ()
+    acting: bool = False
+
+
+class Selected(NamedTuple):
+    """`chosen`: best first."""
+
+    chosen: Sequence[Said]
+    text: str
+
+
+def select(selection: Selection, cap: int, counter: TokenCounter) -> Selected:
+    longest = min(_SENTENCE_TOKENS, max(8, cap // 2))
+    said = [one._replace(text=shorten(one.text, longest, counter)) for one in selection.said]
+    units = [
+        Unit(one.text, one.group, counter.count(one.text) + 1, one.bonus, one.rank) for one in said
+    ]
+    room = cap - sum(counter.count(one.text) + 3 for one in selection.fixed)
+    best = [said[i] for i in choose(units, room, acting=selection.acting)]
+    chosen = list(best)
+    text = render([*chosen, *selection.fixed])
+    while chosen and counter.count(text) > cap:
+        chosen.pop()
+        text = render([*chosen, *selection.fixed])
+    return Selected(best, shorten(text, cap, counter))
