@@ -155,11 +155,11 @@ def _call_facts(call: ToolCall, result: Message | None) -> Iterator[Fact]:
     text = message_text(result)
     if is_error(text):
         yield "error", short_line(f"{call.name}: {error_line(text)}")
-    elif not _reads(call):
+    elif not only_reads(call):
         yield "call", short_line(f"{call.name}({_arguments(call.arguments)})")
 
 
-def _reads(call: ToolCall) -> bool:
+def only_reads(call: ToolCall) -> bool:
     """Whether a call only looks, by its name or, for a shell, by its command."""
     if _READING.match(call.name):
         return True

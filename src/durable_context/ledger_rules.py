@@ -37,7 +37,7 @@ _FILE: Final = re.compile(
 )
 _DRIVE_PATH: Final = re.compile(r"\b[A-Za-z]:\\[^\s\"'<>|]{2,120}")
 
-_IDENTIFIER: Final = re.compile(r"[#@]?\w{1,64}(?:[-_.:/#]{1,2}\w{1,40}){0,8}")
+_IDENTIFIER: Final = re.compile(r"[#@]?\w{1,64}(?:[-.:/#]{1,2}\w{1,40}){0,8}")
 _NO_IDENTIFIER: Final = re.compile(
     r"~?[\d.]+(?:st|nd|rd|th|am|pm|[kmgt]i?b?|ms|s|h|d|min|hrs?|px|em|[kmc]?[mg]|x|%|er|e|º|ª)"
     r"|\d+x\d+|[\d.]+[-–/:]{1,2}\w{1,12}|[\d.]+[a-z]?"

@@ -16,7 +16,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _DELIMITER: Final = re.compile(r"<(?=\s{0,8}/?\s{0,8}conversation[-_\s]{0,4}record)", re.IGNORECASE)
 _FENCE: Final = re.compile(r"\s{0,3}(?:```|~~~)")
 _BULLET: Final = re.compile(r"\s*(?:[-*+•‣◦·–]\s|\(?\d{1,3}[.)]\s|[a-zA-Z][.)]\s|#{1,6}\s|[>|])")
-_CODE: Final = re.compile(r"[;{}]\s*$|^\s{4,}\S|^\t|\w\(\S*\)\s*[:;{]?$|=>|::|^\s*[$>]{1,3} ")
+_CODE: Final = re.compile(r"[;{}]$|^\s{4,}\S|^\t|\w\(\S{0,80}\)[:;{]?$|=>|::|^\s*[$>]{1,3} ")
 _TERMINATOR: Final = re.compile(r"[.!?…]+[\"'»”’)\]]*(?=\s)|[。！？｡．؟۔।]+[」』”’）\"]*(?!$)")
 _LAST_WORD: Final = re.compile(r"(\S{1,24})$")
 _ABBREVIATED: Final = (
@@ -64,14 +64,15 @@ def shorten(text: str, max_tokens: int, counter: TokenCounter) -> str:
     """The text, or its beginning up to a sentence or word with an ellipsis, within `max_tokens`."""
     if max_tokens <= 0:
         return ""
+    if counter.fits(text, max_tokens):
+        return text
     kept = counter.truncate(text, max_tokens)
-    while kept != text:
+    while True:
         kept = kept[: _cut(kept)].rstrip()
         if not kept:
             return counter.truncate(ELLIPSIS, max_tokens)
         if counter.count(kept + ELLIPSIS) <= max_tokens:
             return kept + ELLIPSIS
-    return text
 
 
 def sentences(text: str) -> list[str]:
@@ -143,7 +144,7 @@ def _joins(paragraph: list[str], line: str) -> bool:
 
 
 def _is_code(line: str) -> bool:
-    return _CODE.search(line) is not None
+    return _CODE.search(line.rstrip()) is not None
 
 
 def _split(lines: list[str]) -> list[str]:

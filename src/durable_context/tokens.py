@@ -100,6 +100,10 @@ class TokenCounter:
             for tool in tools
         )
 
+    def fits(self, text: str, max_tokens: int) -> bool:
+        """Whether the text is at most `max_tokens`, without counting all of a long one."""
+        return len(self._first_tokens(text, max_tokens)) <= max_tokens
+
     def truncate(self, text: str, max_tokens: int) -> str:
         """The longest beginning that is at most `max_tokens`, never half a character."""
         if max_tokens <= 0:
@@ -191,10 +195,14 @@ def _build(name: str) -> tiktoken.Encoding:
 def _vocabulary(name: str) -> bytes:
     packed = (files("durable_context") / "encodings" / f"{name}.tiktoken.gz").read_bytes()
     raw = gzip.decompress(packed)
-    found = hashlib.sha256(raw).hexdigest()
-    if found != _HASHES[name]:
-        raise ValueError(f"vocabulary {name!r} is damaged: SHA-256 {found}, not {_HASHES[name]}")
-    return raw
+    return verified(raw, _HASHES[name])
+
+
+def verified(vocabulary: bytes, expected: str) -> bytes:
+    found = hashlib.sha256(vocabulary).hexdigest()
+    if found != expected:
+        raise ValueError(f"the vocabulary is damaged: its SHA-256 is {found!r}, not {expected!r}")
+    return vocabulary
 
 
 def _ranks(vocabulary: bytes) -> dict[bytes, int]:

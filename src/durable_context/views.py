@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from durable_context.models import Message, ToolCall
-from durable_context.text import ELLIPSIS, message_text
+from durable_context.text import ELLIPSIS, message_text, shorten
 from durable_context.tokens import TokenCounter
 
 _PARSED: Final = 500_000
 """Longer documents are shown as text: parsing them would hold up a recording."""
 _LEVELS: Final = (
     # depth, items, keys and characters of a string that a preview keeps
+    (8, 40, 400, 4_000),
+    (7, 12, 100, 800),
     (6, 4, 40, 200),
     (5, 3, 30, 100),
     (5, 2, 24, 60),
@@ -23,6 +25,8 @@ _LEVELS: Final = (
     (1, 0, 12, 12),
     (1, 0, 5, 8),
 )
+_CHARACTERS: Final = 12
+"""A preview of more characters per token of room than this is not worth counting."""
 _HEAD_SHARE: Final = 0.6
 
 
@@ -32,12 +36,11 @@ def view_of(message: Message, *, max_tokens: int, counter: TokenCounter) -> Mess
     A message that already is that small is returned as it is.
     """
     text = message_text(message)
-    parts = [text, *(call.arguments for call in message.tool_calls)]
     if isinstance(message.content, tuple):
         total = counter.count_message(message.model_copy(update={"tool_calls": ()}))
     else:
-        total = _capped_count(text, max_tokens, counter)
-    sizes = [total, *(_capped_count(part, max_tokens, counter) for part in parts[1:])]
+        total = _size(text, max_tokens, counter)
+    sizes = [total, *(_size(call.arguments, max_tokens, counter) for call in message.tool_calls)]
     if sum(sizes) <= max_tokens:
         return message
     shares = _shares(sizes, max_tokens)
@@ -59,9 +62,9 @@ def content_view(text: str, max_tokens: int, counter: TokenCounter) -> str:
     return _text_view(text, max_tokens, counter)
 
 
-def _capped_count(text: str, limit: int, counter: TokenCounter) -> int:
-    """Tokens of a text, or some number above the limit when it has more."""
-    return counter.count(text) if counter.truncate(text, limit) == text else limit + 1
+def _size(text: str, limit: int, counter: TokenCounter) -> int:
+    """Tokens of a text, or one more than the limit when it has more."""
+    return counter.count(text) if counter.fits(text, limit) else limit + 1
 
 
 def _shares(sizes: Sequence[int], room: int) -> list[int]:
@@ -91,7 +94,7 @@ def _shape_view(
     head = f"[JSON {kind} of {len(document):,}, {len(text):,} characters: shape and samples]\n"
     for level in _LEVELS:
         view = head + _dumped(_preview(document, *level))
-        if counter.count(view) <= max_tokens:
+        if _is_within(view, max_tokens, counter):
             return view
     return _text_view(text, max_tokens, counter)
 
@@ -129,12 +132,16 @@ def _preview_array(value: list[Any], depth: int, items: int, keys: int, chars: i
     return shown
 
 
+def _is_within(view: str, max_tokens: int, counter: TokenCounter) -> bool:
+    return len(view) <= _CHARACTERS * max_tokens and counter.fits(view, max_tokens)
+
+
 def _text_view(text: str, max_tokens: int, counter: TokenCounter) -> str:
     lines = text.count("\n") + 1
     head = f"[text, {lines:,} lines, {len(text):,} characters: beginning and end]\n"
     room = max_tokens - counter.count(head) - counter.count(_omission(text, len(text))) - 4
     if room < 8:
-        return counter.truncate(text, max_tokens)
+        return shorten(text, max_tokens, counter)
     while room > 0:
         begin = _beginning(text, int(room * _HEAD_SHARE), counter)
         end = _end(text[len(begin) :], room - int(room * _HEAD_SHARE), counter)
@@ -143,7 +150,7 @@ def _text_view(text: str, max_tokens: int, counter: TokenCounter) -> str:
         if counter.count(view) <= max_tokens:
             return view
         room -= max(1, counter.count(view) - max_tokens)
-    return counter.truncate(text, max_tokens)
+    return shorten(text, max_tokens, counter)
 
 
 def _omission(text: str, characters: int) -> str:
@@ -186,7 +193,7 @@ def _arguments_view(arguments: str, max_tokens: int, counter: TokenCounter) -> s
     if isinstance(document, dict):
         for level in _LEVELS:
             view = _dumped(_preview(document, *level))
-            if counter.count(view) <= max_tokens:
+            if _is_within(view, max_tokens, counter):
                 return view
     for chars in (400, 200, 100, 50, 20, 0):
         view = _dumped({"_omitted": arguments[:chars] + ELLIPSIS})
