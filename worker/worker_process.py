@@ -6,6 +6,7 @@ the exit code of the caller's program is the caller's.
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -56,6 +57,11 @@ class WorkerProcess:
     async def stop(self) -> None:
         if self._child is not None:
             await self._child.stop()
+
+    def kill(self) -> None:
+        """As a machine that is lost would: nothing is finished."""
+        if self._child is not None:
+            os.kill(self._child.pid, signal.SIGKILL)
 
     async def failed(self) -> ChildFailed:
         """Waits until the worker ends by itself."""
