@@ -1,6 +1,6 @@
 """The connection pool, and what driver errors mean."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -46,7 +46,7 @@ async def _keep(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
 @asynccontextmanager
 async def acquired(
     pool: Pool,
-) -> AsyncIterator[Connection]:
+) -> AsyncGenerator[Connection]:
     """A connection, with driver errors as our own."""
     try:
         async with pool.acquire() as connection:

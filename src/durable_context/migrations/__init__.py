@@ -10,12 +10,14 @@ LOCK = 0x647572637478
 
 def migration_names() -> list[str]:
     """Names of all migrations, in the order they apply."""
-    files = resources.files(__package__).iterdir()
+    files = resources.files(__name__).iterdir()
     return sorted(file.name for file in files if file.name.endswith(".sql"))
 
 
 async def migrate(database_url: str) -> list[str]:
-    """Bring the schema up to date and return the names applied now. Safe to run twice, or at once."""
+    """Bring the schema up to date and return the names applied now. Safe to run twice, or at
+    once.
+    """
     connection = await asyncpg.connect(database_url)
     try:
         await connection.execute("select pg_advisory_lock($1)", LOCK)
@@ -33,7 +35,7 @@ async def _apply_missing(connection: "asyncpg.Connection[asyncpg.Record]") -> li
     rows = await connection.fetch("select name from durable_context.migrations")
     missing = [name for name in migration_names() if name not in {row["name"] for row in rows}]
     for name in missing:
-        sql = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+        sql = resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
         async with connection.transaction():
             await connection.execute(sql)
             await connection.execute(
