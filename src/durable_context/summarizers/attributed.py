@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from durable_context.models import Turn
 
 TOOLS: Final = "Tools"
+FILLER: Final = 0.1
+"""Bonus of a courtesy."""
 
 _LINE: Final = re.compile(
     r"(?:(?P<label>\[turns? [\d-]{1,24}\](?: \(\w+\))?) )?(?:\((?P<day>\d{4}-\d\d-\d\d)\) )?"

@@ -11,6 +11,7 @@ from durable_context.models import Message, ToolCall
 from durable_context.text import ELLIPSIS, message_text, one_line, shorten
 from durable_context.tokens import TokenCounter
 
+_CALLS: Final = 300
 _MARK_TOKENS: Final = 4
 _SHOWN_ARGUMENTS: Final = (5, 3, 1, 0)
 _VALUE_CHARS: Final = 48
@@ -31,9 +32,10 @@ def calls_line(messages: Sequence[Message], max_tokens: int, counter: TokenCount
 
     Calls of one tool that went alike are joined; of too many the last and the first are shown.
     """
-    shown = [_fitting(calls, max_tokens, counter) for calls in _alike(_calls(messages))]
+    calls, left_out = _ends([call for message in messages for call in message.tool_calls])
+    shown = [_fitting(run, max_tokens, counter) for run in _alike(_calls(calls, messages))]
     sizes = [counter.count(call) + 1 for call in shown]
-    total, left_out = sum(sizes), 0
+    total = sum(sizes)
     while len(shown) > 1 and total + (_MARK_TOKENS if left_out else 0) > max_tokens:
         place = len(shown) // 3
         total -= sizes.pop(place)
@@ -44,12 +46,19 @@ def calls_line(messages: Sequence[Message], max_tokens: int, counter: TokenCount
     return shorten("; ".join(shown), max_tokens, counter)
 
 
-def _calls(messages: Sequence[Message]) -> list[_Call]:
+def _ends(calls: list[ToolCall]) -> tuple[list[ToolCall], int]:
+    """The first and, twice as many, the last calls, and how many were between them."""
+    if len(calls) <= _CALLS:
+        return calls, 0
+    first = _CALLS // 3
+    return calls[:first] + calls[first - _CALLS :], len(calls) - _CALLS
+
+
+def _calls(calls: Sequence[ToolCall], messages: Sequence[Message]) -> list[_Call]:
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     return [
         _Call(one_line(call.name[:_VALUE_CHARS]), _arguments(call), _outcome(results.get(call.id)))
-        for message in messages
-        for call in message.tool_calls
+        for call in calls
     ]
 
 

@@ -13,11 +13,11 @@ from durable_context.summarizers import Attempt, SummaryDraft, SummaryRequest
 from durable_context.summarizers.attributed import TOOLS, Said, turn_label
 from durable_context.summarizers.calls import calls_line
 from durable_context.summarizers.headlines import goal_headline
-from durable_context.summarizers.limits import text_cap
+from durable_context.summarizers.limits import headline_cap, text_cap
 from durable_context.summarizers.merging import merge
 from durable_context.summarizers.selection import Selection, select
 from durable_context.summarizers.spoken import ASKED, MESSAGE_PLACES, said_in, shape
-from durable_context.text import clean, one_line
+from durable_context.text import clean
 from durable_context.tokens import TokenCounter, token_counter
 
 RECIPE: Final = "extractive/1"
@@ -34,18 +34,21 @@ class ExtractiveSummarizer:
         return RECIPE
 
     async def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        counter, cap = token_counter(request.encoding), text_cap(request)
-        if request.nodes:
-            headline, text = merge(request.nodes, cap, request.headline_max_tokens, counter)
-        else:
-            headline, text = _leaf(request.turns, cap, request.headline_max_tokens, counter)
+        counter = token_counter(request.encoding)
+        make = _merge if request.nodes else _leaf
+        headline, text = make(request, counter)
+        if not any(map(str.isalnum, headline)):
+            headline = f"Turns {request.from_turn}-{request.to_turn}, without words"
         attempts = (Attempt(made_by=RECIPE, outcome="ok"),)
         return SummaryDraft(headline=headline, text=text, made_by=RECIPE, attempts=attempts)
 
 
-def _leaf(
-    turns: Sequence[Turn], cap: int, headline_tokens: int, counter: TokenCounter
-) -> tuple[str, str]:
+def _merge(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
+    return merge(request.nodes, text_cap(request), headline_cap(request), counter)
+
+
+def _leaf(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
+    turns, cap = request.turns, text_cap(request)
     tools = list(_tools(turns, cap, counter))
     said = said_in(turns)
     if not said and not tools:
@@ -54,8 +57,8 @@ def _leaf(
     selected = select(Selection(said, fixed=tools, acting=acting), cap, counter)
     about = _about(selected.chosen, acting=acting)
     texts = [one.text for one in selected.chosen]
-    headline = goal_headline(about, texts, headline_tokens, counter)
-    return headline or one_line(selected.text), selected.text
+    headline = goal_headline(about, texts, headline_cap(request), counter)
+    return headline, selected.text
 
 
 def _about(chosen: Sequence[Said], *, acting: bool) -> str:
@@ -85,4 +88,4 @@ def _wordless(turns: Sequence[Turn]) -> Said:
     messages = sum(len(turn.messages) for turn in turns)
     day = turns[0].occurred_at.date().isoformat() if turns else ""
     label = turn_label(turns[0]) if turns else ""
-    return Said(0, 0, label, day, "", f"{messages} messages without text")
+    return Said(0, 0, label, day, "", f"{messages} messages without text", rank=0)

@@ -29,7 +29,7 @@ def goal_headline(goal: str, texts: Sequence[str], max_tokens: int, counter: Tok
     """`Book a flight to Seattle on May 20th · travel insurance, gift card`."""
     asked = _URL.sub("", one_line(goal))
     polite = _POLITE.match(asked)
-    asked = asked[polite.end() if polite else 0 :].strip(" .!?:;,")
+    asked = (asked[polite.end() :] if polite else asked).strip(" .!?:;,") or asked
     line = shorten(asked[:1].upper() + asked[1:], int(max_tokens * _GOAL_SHARE), counter)
     joint = f"{line} · " if line else ""
     for phrase in _phrases(texts, set(terms(asked))):
@@ -71,7 +71,8 @@ def _ranked(texts: Sequence[str], weights: dict[str, float]) -> list[str]:
             counts[phrase.casefold()] += 1
             first.setdefault(phrase.casefold(), phrase)
     scores = {
-        key: sum(weights.get(term, 0.0) for term in set(terms(key))) * (1 + 0.5 * (count - 1))
+        key: sum(weights.get(term, 0.0) for term in sorted(set(terms(key))))
+        * (1 + 0.5 * (count - 1))
         for key, count in counts.items()
     }
     return [first[key] for key in sorted(scores, key=lambda key: (-scores[key], key))]

@@ -21,6 +21,12 @@ def size_limit(tokens: int) -> int:
     return max(tokens, TINY)
 
 
+def headline_cap(request: SummaryRequest) -> int:
+    return min(request.headline_max_tokens, size_limit(input_tokens(request)) // 3)
+
+
 def text_cap(request: SummaryRequest) -> int:
     """The tokens a summarizer aims at: the caller's cap, and clearly less than the input."""
-    return min(request.max_tokens, max(int(SHARE * input_tokens(request)), TINY // 2))
+    tokens = input_tokens(request)
+    aim = max(int(SHARE * tokens), TINY // 2)
+    return min(request.max_tokens, aim, size_limit(tokens) - headline_cap(request) - 1)

@@ -50,7 +50,8 @@ _CHAT: Final = re.compile(
     r"(?:sure|certainly|of course|absolutely|great question|you(?:'|’)re welcome|no problem)[,.!]"
     r"|(?:hi|hey|hello)(?: there| again)?[,.!]|thanks? (?:you )?for |happy to help"
     r"|i(?:'|’)d be (?:happy|glad)|let me (?:know|help|check|look|summari)"
-    r"|how can i (?:help|assist)|please (?:provide|share|send|paste|give me)|could you (?:please )?(?:provide|share|paste)"
+    r"|how can i (?:help|assist)|please (?:provide|share|send|paste|give me)"
+    r"|could you (?:please )?(?:provide|share|paste)"
     r"|what would you like|is there anything",
     re.IGNORECASE,
 )

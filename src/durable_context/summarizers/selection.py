@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from durable_context.summarizers.attributed import Said, render
+from durable_context.summarizers.attributed import FILLER, Said, render
 from durable_context.summarizers.salience import Unit, choose
 from durable_context.text import shorten
 from durable_context.tokens import TokenCounter
@@ -28,7 +28,9 @@ class Selected(NamedTuple):
 
 def select(selection: Selection, cap: int, counter: TokenCounter) -> Selected:
     longest = min(_SENTENCE_TOKENS, max(8, cap // 2))
-    said = [one._replace(text=shorten(one.text, longest, counter)) for one in selection.said]
+    said = [
+        one._replace(text=shorten(one.text, longest, counter)) for one in _telling(selection.said)
+    ]
     units = [
         Unit(one.text, one.group, counter.count(one.text) + 1, one.bonus, one.rank) for one in said
     ]
@@ -40,3 +42,12 @@ def select(selection: Selection, cap: int, counter: TokenCounter) -> Selected:
         chosen.pop()
         text = render([*chosen, *selection.fixed])
     return Selected(best, shorten(text, cap, counter))
+
+
+def _telling(said: Sequence[Said]) -> list[Said]:
+    """Each sentence of a speaker once, and courtesies only where nothing else was said."""
+    first: dict[tuple[str, str], Said] = {}
+    for one in said:
+        first.setdefault((one.speaker, one.text.casefold()), one)
+    telling = [one for one in first.values() if one.bonus > FILLER]
+    return telling or list(first.values())

@@ -7,7 +7,7 @@ from typing import Final
 from durable_context.dates import resolve_dates
 from durable_context.models import Message, Turn
 from durable_context.redaction import redact
-from durable_context.summarizers.attributed import Said, turn_label
+from durable_context.summarizers.attributed import FILLER, Said, turn_label
 from durable_context.summarizers.cues import is_filler, is_wish
 from durable_context.text import clean, message_text, one_line, sentences
 
@@ -16,7 +16,6 @@ ASKED: Final = 1.15
 ANSWERED: Final = 1.25
 SAID: Final = 1.0
 NARRATED: Final = 0.8
-FILLER: Final = 0.1
 
 MESSAGE_PLACES: Final = 100
 """Places that the sentences of one message have between them."""
@@ -32,8 +31,15 @@ _FENCE: Final = re.compile(r"\s*(?:```|~~~)\s*([\w+#.-]{0,20})")
 _LEADER: Final = re.compile(r"^(?:[-*+•‣◦·>|]\s+|\(?\d{1,3}[.)]\s+|#{1,6}\s+)+")
 _EMPHASIS: Final = re.compile(r"\*\*|(?<!\w)__|__(?!\w)|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)|`")
 _LINK: Final = re.compile(r"\[([^\]\n]{1,200})\]\((?=\S)[^)\n]{1,500}\)")
-_MARK: Final = re.compile(r"\[(?=turns? \d)", re.IGNORECASE)
+_JSON: Final = re.compile(r"\s*(?:\{\s*[\"'}]|\[\s*[\[{\"])")
+_MARK: Final = re.compile(r"\[(turns? \d[^\]\n]{0,40})\]", re.IGNORECASE)
+_INVISIBLE: Final = re.compile(
+    "\x1b\\[[0-9;]{0,20}[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
 _SYMBOLS: Final = re.compile(r"[{}\[\]<>=;\\|$%^~#&*_/]")
+
+
+_NO_MARKS: Final = str.maketrans("", "", "[]:<>")
 
 
 def said_in(turns: Sequence[Turn]) -> list[Said]:
@@ -53,16 +59,18 @@ def speaker(message: Message) -> str:
 
 
 def plain_sentences(text: str) -> list[str]:
-    """Sentences as prose: list items joined to what announces them, code named, markup gone."""
+    """Sentences as prose: list items joined to what announces them, code and JSON named."""
     found: list[str] = []
     open_list = False
     for raw in sentences(text):
-        sentence = _prose(raw)
+        named = _named(raw)
+        sentence = named or _prose(raw)
         if not sentence:
             continue
         listed = _LEADER.match(raw) is not None
-        if listed and open_list and len(found[-1]) < _LIST_CHARS:
-            joint = " " if found[-1].endswith((":", "：")) else "; "
+        joins = named or (listed and open_list)
+        if found and joins and len(found[-1]) < _LIST_CHARS:
+            joint = " " if named or found[-1].endswith((":", "：")) else "; "
             found[-1] = f"{found[-1].rstrip(';,')}{joint}{sentence}"
             continue
         found.append(sentence)
@@ -71,20 +79,18 @@ def plain_sentences(text: str) -> list[str]:
 
 
 def shape(text: str) -> str:
-    """One line without what a reader could take for a mark of ours."""
-    return _MARK.sub("(", one_line(text))
-
-
-_NO_MARKS: Final = str.maketrans("", "", "[]:<>")
+    """One line without control characters or what a reader could take for a mark of ours."""
+    return _MARK.sub(r"(\1)", one_line(_INVISIBLE.sub("", text)))
 
 
 def _of_turn(group: int, turn: Turn, share: int) -> Iterator[Said]:
     last = max((i for i, m in enumerate(turn.messages) if m.role == "assistant"), default=-1)
     label, day = turn_label(turn), turn.occurred_at.date().isoformat()
     for index, message in enumerate(turn.messages):
-        if message.role == "tool":
+        raw = "" if message.role == "tool" else message_text(message)
+        if not raw:
             continue
-        text = resolve_dates(redact(_excerpt(clean(message_text(message)))), turn.occurred_at)
+        text = resolve_dates(redact(_excerpt(clean(raw))), turn.occurred_at)
         rank = 0 if message.role == "user" else 1 if index == last else 2
         rated = _rated(turn, index, plain_sentences(text), share, last)
         for place, (sentence, bonus) in enumerate(rated, MESSAGE_PLACES * index):
@@ -130,14 +136,16 @@ def _excerpt(text: str) -> str:
     return f"{head}\n{tail}"
 
 
-def _prose(raw: str) -> str:
+def _named(raw: str) -> str:
+    """What stands for code or JSON, or nothing."""
     fence = _FENCE.match(raw)
     if fence:
         lines = max(1, raw.count("\n") - 1)
         return f"({fence[1] or 'text'}, {lines} line{'s' if lines > 1 else ''})"
-    text = _EMPHASIS.sub("", _LINK.sub(r"\1", _LEADER.sub("", raw)))
-    text = shape(text)
+    return f"(JSON, {len(raw):,} characters)" if _JSON.match(raw) else ""
+
+
+def _prose(raw: str) -> str:
+    text = shape(_EMPHASIS.sub("", _LINK.sub(r"\1", _LEADER.sub("", raw))))
     symbols = len(_SYMBOLS.findall(text))
-    if symbols > 3 and symbols > len(text) / 9:
-        return ""
-    return text
+    return "" if symbols > 3 and symbols > len(text) / 9 else text
