@@ -50,7 +50,8 @@ PRIORITIES: dict[Reason, int] = {"request": 1, "turn": 3, "sweep": 5}
 REACHED_WITHIN = timedelta(seconds=5)
 FAIRNESS_KEY_BYTES = 64
 SUMMARY_BYTES = 200
-# A run that closes, or goes on as another, refuses an update for a moment.
+# A run that is about to close, or to go on as another, refuses updates for a moment.
+CLOSING = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.ABORTED)
 CLOSING_PAUSE = 0.1
 CLOSING_ATTEMPTS = 50
 T = TypeVar("T")
@@ -116,7 +117,7 @@ class CompactionCalls:
         try:
             await self._client.get_workflow_handle(workflow_id).signal(TURN_COMMITTED, hint)
         except (RPCError, RuntimeError) as error:
-            if not _is_not_found(error):
+            if not (isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND):
                 raise _unavailable(error) from error
             await self._start(request, hint, debounce)
 
@@ -134,10 +135,10 @@ class CompactionCalls:
             except WorkflowUpdateRPCTimeoutOrCancelledError as error:
                 raise CompactionTimeout from error
             except (RPCError, RuntimeError) as error:
-                if not _is_not_found(error):
+                if not (isinstance(error, RPCError) and error.status in CLOSING):
                     raise _unavailable(error) from error
             await asyncio.sleep(CLOSING_PAUSE)
-        raise CompactionUnavailable("the compaction workflow refused every update")
+        raise CompactionUnavailable("the compaction workflow refused every request")
 
     async def _start(self, request: CompactionRequest, hint: TurnHint, debounce: timedelta) -> None:
         try:
@@ -220,10 +221,6 @@ def _summary(request: CompactionRequest) -> str:
 def _priority(request: CompactionRequest) -> Priority:
     fairness_key = request.tenant.encode()[:FAIRNESS_KEY_BYTES].decode(errors="ignore")
     return Priority(priority_key=PRIORITIES[request.reason], fairness_key=fairness_key)
-
-
-def _is_not_found(error: Exception) -> bool:
-    return isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND
 
 
 def _was_closed(error: WorkflowUpdateFailedError) -> bool:
