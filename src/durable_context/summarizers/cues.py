@@ -25,6 +25,7 @@ _COURTESIES: Final = (
     "sounds good|got it|understood|you're welcome|no problem|i appreciate|safe travels|what's up",
     "have a (?:great|nice|good|safe)|how can i (?:help|assist)|(?:is there )?anything else",
     "let me know if|happy to help|glad (?:i|to)|i'm (?:glad|happy) (?:i could|to (?:help|assist))",
+    "i(?:'d| would| can|'ll| will) (?:be happy to |gladly |certainly )?(?:help|assist)",
     "how's it going|how are you|talk (?:to you )?(?:soon|later)|i'd be happy to",
     "if (?:you|there)[^.!?]{0,80}(?:help|question|assist|ask|let me know|reach out|need)",
     "(?:please |feel free|don't hesitate)[^.!?]{0,60}(?:ask|reach out|let me know)",

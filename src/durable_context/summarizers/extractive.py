@@ -16,7 +16,7 @@ from durable_context.summarizers.headlines import goal_headline
 from durable_context.summarizers.limits import headline_cap, text_cap
 from durable_context.summarizers.merging import merge
 from durable_context.summarizers.selection import Selection, select
-from durable_context.summarizers.spoken import ASKED, MESSAGE_PLACES, said_in, shape
+from durable_context.summarizers.spoken import ASKED, MESSAGE_PLACES, ends, said_in, shape
 from durable_context.text import clean
 from durable_context.tokens import TokenCounter, token_counter
 
@@ -75,7 +75,9 @@ def _about(chosen: Sequence[Said], *, acting: bool) -> str:
 def _tools(turns: Sequence[Turn], cap: int, counter: TokenCounter) -> Iterator[Said]:
     """One line per turn that called something, all together within their share of the cap."""
     called = [(i, turn) for i, turn in enumerate(turns) if any(m.tool_calls for m in turn.messages)]
-    share = max(_FEWEST_TOOL_TOKENS, int(cap * _TOOLS_SHARE) // max(1, len(called)))
+    room = int(cap * _TOOLS_SHARE)
+    called = ends(called, max(1, room // _FEWEST_TOOL_TOKENS))
+    share = max(_FEWEST_TOOL_TOKENS, room // max(1, len(called)))
     for group, turn in called:
         last = max(index for index, m in enumerate(turn.messages) if m.tool_calls)
         line = shape(redact(clean(calls_line(turn.messages, share, counter))))

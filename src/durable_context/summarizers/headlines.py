@@ -42,10 +42,10 @@ def goal_headline(goal: str, texts: Sequence[str], max_tokens: int, counter: Tok
 
 def joined_headline(headlines: Sequence[str], max_tokens: int, counter: TokenCounter) -> str:
     """What each of the headlines begins with, as many as fit."""
-    share = max(_FEWEST_TOKENS, max_tokens // max(1, len(headlines)))
+    starts = dict.fromkeys(re.split(r" · |; ", one_line(text), maxsplit=1)[0] for text in headlines)
+    share = max(_FEWEST_TOKENS, max_tokens // max(1, len(starts)))
     line = joint = ""
-    for headline in headlines:
-        start = re.split(r" · |; ", one_line(headline), maxsplit=1)[0]
+    for start in starts:
         longer = f"{line}{joint}{shorten(start, share - 1, counter)}"
         if counter.count(longer) > max_tokens:
             break

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from durable_context.dates import resolve_dates
 from durable_context.models import Message, Turn
@@ -37,17 +37,17 @@ _INVISIBLE: Final = re.compile(
     "\x1b\\[[0-9;]{0,20}[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
 _SYMBOLS: Final = re.compile(r"[{}\[\]<>=;\\|$%^~#&*_/]")
-
-
+_Item = TypeVar("_Item")
 _NO_MARKS: Final = str.maketrans("", "", "[]:<>")
 
 
 def said_in(turns: Sequence[Turn]) -> list[Said]:
     """At most a few hundred sentences, fairly from all messages, whatever the turns hold."""
-    messages = sum(len(turn.messages) for turn in turns)
-    share = max(2, min(_MESSAGE_SENTENCES, _SENTENCES // max(1, messages)))
-    found = [said for group, turn in enumerate(turns) for said in _of_turn(group, turn, share)]
-    return found[: 2 * _SENTENCES]
+    share = max(2, min(_MESSAGE_SENTENCES, _SENTENCES // max(1, sum(map(_spoken, turns)))))
+    longest = max(4, _SENTENCES // max(1, len(turns)))
+    return [
+        said for group, turn in enumerate(turns) for said in _of_turn(group, turn, longest, share)
+    ]
 
 
 def speaker(message: Message) -> str:
@@ -83,14 +83,25 @@ def shape(text: str) -> str:
     return _MARK.sub(r"(\1)", one_line(_INVISIBLE.sub("", text)))
 
 
-def _of_turn(group: int, turn: Turn, share: int) -> Iterator[Said]:
-    last = max((i for i, m in enumerate(turn.messages) if m.role == "assistant"), default=-1)
+def ends(found: list[_Item], share: int) -> list[_Item]:
+    """The beginning and the end of what is long: its middle rarely says what it is about."""
+    if len(found) <= share:
+        return found
+    tail = share // 3
+    return found[: share - tail] + found[len(found) - tail :]
+
+
+def _spoken(turn: Turn) -> int:
+    return sum(1 for message in turn.messages if message.role != "tool")
+
+
+def _of_turn(group: int, turn: Turn, longest: int, share: int) -> Iterator[Said]:
+    """Up to `share` sentences of each of the first and last messages, `longest` of them."""
+    texts = [(i, m) for i, m in enumerate(turn.messages) if m.role != "tool" and m.content]
+    last = max((i for i, m in texts if m.role == "assistant"), default=-1)
     label, day = turn_label(turn), turn.occurred_at.date().isoformat()
-    for index, message in enumerate(turn.messages):
-        raw = "" if message.role == "tool" else message_text(message)
-        if not raw:
-            continue
-        text = resolve_dates(redact(_excerpt(clean(raw))), turn.occurred_at)
+    for index, message in ends(texts, longest):
+        text = resolve_dates(redact(_excerpt(clean(message_text(message)))), turn.occurred_at)
         rank = 0 if message.role == "user" else 1 if index == last else 2
         rated = _rated(turn, index, plain_sentences(text), share, last)
         for place, (sentence, bonus) in enumerate(rated, MESSAGE_PLACES * index):
@@ -102,7 +113,7 @@ def _rated(
 ) -> Iterator[tuple[str, float]]:
     """Each sentence with its bonus; in a long message the later ones count less."""
     fresh = True
-    kept = _ends(found, share)
+    kept = ends(found, share)
     for position, text in enumerate(kept):
         bonus = _bonus(turn.messages[index], text, fresh, index == last)
         fresh = fresh and bonus == FILLER
@@ -119,14 +130,6 @@ def _bonus(message: Message, text: str, fresh: bool, last: bool) -> float:
     if message.tool_calls and not last:
         return NARRATED
     return ANSWERED if last and fresh else SAID
-
-
-def _ends(found: list[str], share: int) -> list[str]:
-    """The beginning and the end of a long message: its middle rarely says what it is about."""
-    if len(found) <= share:
-        return found
-    tail = share // 3
-    return found[: share - tail] + found[len(found) - tail :]
 
 
 def _excerpt(text: str) -> str:

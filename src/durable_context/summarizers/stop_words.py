@@ -29,21 +29,21 @@ der des dich dies diese dieser doch dort du durch ein eine einem einen einer ein
 gut habe haben hat hatte ich ihm ihn ihr ihre im in ist ja jetzt kann kein keine können mein meine
 mich mir mit muss nach nicht noch nur ob oder ohne schon sehr sein seine sich sie sind so soll
 über um und uns unser unter viel vom von vor waren was weil wenn wer wie wieder wir wird wo würde
-zu zum zur bitte danke
+zu zum zur bitte danke gerne hallo
 
 alors au aussi aux avec avoir bien c'est ce cela ces cet cette comme dans de donc du elle en
 encore est et été être fait il ils j'ai je la le les leur lui ma mais me même mes moi mon ne nos
 notre nous on ont ou où par pas peut plus pour qu'il que qui sa sans se ses si son sont sur ta te
-tes toi ton tous tout très tu un une vos votre vous merci
+tes toi ton tous tout très tu un une vos votre vous merci bonjour
 
 algo antes como con contra cual cuando del desde donde dos el ella ellos entre es esa ese eso esta
 está este esto fue ha hace hay la las le lo los más me mi mis mucho muy nada ni no nos o os otra
 otro para pero poco por porque pues que qué quien se ser si sí sobre su sus también tanto te tengo
-tiene todo todos tu tus un una uno unos usted y ya yo gracias
+tiene todo todos tu tus un una uno unos usted y ya yo gracias hola
 
 che chi ci come con cosa da dal della delle di dove e è gli ha hai ho il io l'ho le lei li lo ma
 mi mia mio molto nel nella noi non o per perché più poi può quando quella quello questa questo sei
-si sono su sua suo tra ti tu un una uno voi grazie
+si sono su sua suo tra ti tu un una uno voi grazie ciao
 
 ao aos até com como da das de dela dele do dos ela ele em entre essa esse esta está eu foi isso
 isto já mais mas me meu minha muito na não nas no nos nós num o os ou para pela pelo por porque
