@@ -104,12 +104,12 @@ async def _replay(
         )
         print_replay(replay, options.budget, out)
         out.print()
-        longest = max(replay.turns, key=lambda turn: turn.turn_no).conversation_id
-        branch = await client.find_branch(longest)
+        shown = max(replay.turns, key=lambda turn: (turn.compactions, turn.turn_no))
+        branch = await client.find_branch(shown.conversation_id)
         checkpoints = await branch.checkpoints()
         print_branch(out, await branch.inspect(), await branch.summaries(), checkpoints)
         out.print()
-        await _print_where_to_look(stack, client, longest, out)
+        await _print_where_to_look(stack, client, shown.conversation_id, out)
     return replay
 
 

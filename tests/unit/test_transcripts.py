@@ -167,6 +167,10 @@ class TestTurns:
             "interrupted",
         ]
 
+    def test_a_result_that_comes_too_late_is_refused_with_its_place(self, refused):
+        messages = [HELLO[0], calling("a", "b"), result("a"), HELLO[1], result("b")]
+        assert "message 5: the result of tool call 'b'" in refused(json.dumps(messages))
+
     def test_times_of_messages_become_the_times_of_turns(self, read):
         transcript = read([{**HELLO[0], "timestamp": "2025-03-03T08:12:00Z"}, HELLO[1], HELLO[0]])
         assert transcript.turns[0].occurred_at == datetime(2025, 3, 3, 8, 12, tzinfo=UTC)
@@ -347,7 +351,7 @@ class TestErrors:
             ([HELLO[0], {"role": "robot"}], "message 2: role 'robot' is not one of system, dev"),
             ([{"role": "user", "content": 5}], "content 5 is neither text nor a list of parts"),
             ([{"role": "system", "content": "x"}], "no message of a user or an assistant"),
-            ([HELLO[0], result("a")], "message 2: the result of tool call 'a', which was not made"),
+            ([HELLO[0], result("a")], "message 2: the result of tool call 'a'; a result follows"),
             ([HELLO[0], {"role": "tool"}], 'a tool message needs a "tool_call_id"'),
             ([{**HELLO[0], "tool_calls": [call("a")]}], "a user message cannot have tool calls"),
             ([{"role": "assistant", "tool_calls": [{"id": 1}]}], "must be a list of"),

@@ -29,7 +29,8 @@ class TimedMessage:
 class _OpenTurn:
     system: str | None
     messages: list[TimedMessage] = field(default_factory=list[TimedMessage])
-    unanswered: set[str] = field(default_factory=set[str])
+    waiting: set[str] = field(default_factory=set[str])
+    interrupted: bool = False
 
     @property
     def spoken(self) -> bool:
@@ -39,22 +40,29 @@ class _OpenTurn:
     def add(self, message: TimedMessage) -> None:
         if message.role == "tool":
             self._answer(message)
-        self.unanswered.update(_call_ids(message.message))
+        else:
+            self._close_exchange()
+        self.waiting.update(_call_ids(message.message))
         self.messages.append(message)
+
+    def _close_exchange(self) -> None:
+        self.interrupted = self.interrupted or bool(self.waiting)
+        self.waiting.clear()
 
     def _answer(self, message: TimedMessage) -> None:
         call_id = message.message["tool_call_id"]
-        if call_id not in self.unanswered:
+        if call_id not in self.waiting:
             raise message.found.error(
-                f"the result of tool call {call_id!r}, which was not made in this turn or has its "
-                "result already"
+                f"the result of tool call {call_id!r}; a result follows the message with its call, "
+                f"and the calls that wait for one here are {sorted(self.waiting)!r}"
             )
-        self.unanswered.remove(call_id)
+        self.waiting.remove(call_id)
 
     def closed(self) -> TranscriptTurn:
+        self._close_exchange()
         return TranscriptTurn(
             messages=tuple(message.message for message in self.messages),
-            outcome="interrupted" if self.unanswered else "complete",
+            outcome="interrupted" if self.interrupted else "complete",
             occurred_at=next((m.occurred_at for m in self.messages if m.occurred_at), None),
             system=self.system,
         )
