@@ -59,12 +59,13 @@ async def _dev(data_dir: Path | None, summarizers: str) -> None:
     console = Console(highlight=False, soft_wrap=True)
     async with EmbeddedStack(data_dir, summarizers.split(",")) as stack:
         for name, value in (
-            ("database", stack.database_url),
-            ("Temporal", f"{stack.temporal_address}, namespace {stack.temporal_namespace}"),
-            ("Temporal UI", stack.ui_url or "unknown"),
-            ("data", stack.data_directory),
+            # As another shell takes them.
+            ("export ", f"DURABLE_CONTEXT_DATABASE_URL={stack.database_url}"),
+            ("export ", f"TEMPORAL_ADDRESS={stack.temporal_address}"),
+            ("Temporal UI: ", stack.ui_url or "unknown"),
+            ("Data and logs: ", stack.data_directory),
         ):
-            console.print(f"[bold]{name:<12}[/bold] ", end="")
+            console.print(name, style="bold", end="")
             console.print(str(value), markup=False)
         console.print("Ready. Ctrl-C stops everything; the data stays.")
         raise await stack.failed()

@@ -6,7 +6,6 @@ the exit code of the caller's program is the caller's.
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -35,6 +34,11 @@ class WorkerProcess:
         self._environment = environment
         self._child: ChildProcess | None = None
 
+    @property
+    def pid(self) -> int:
+        assert self._child is not None
+        return self._child.pid
+
     async def __aenter__(self) -> Self:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for attempt in range(1, START_ATTEMPTS + 1):
@@ -57,11 +61,6 @@ class WorkerProcess:
     async def stop(self) -> None:
         if self._child is not None:
             await self._child.stop()
-
-    def kill(self) -> None:
-        """As a machine that is lost would: nothing is finished."""
-        if self._child is not None:
-            os.kill(self._child.pid, signal.SIGKILL)
 
     async def failed(self) -> ChildFailed:
         """Waits until the worker ends by itself."""

@@ -54,12 +54,17 @@ async def test_what_is_recorded_survives_a_restart(directory: Path) -> None:
         await handle.terminate()
     assert processes_of(directory) == {}
 
-    async with EmbeddedStack(directory, ui=False) as stack:
-        assert stack.ui_url is None
-        assert await _execute(stack, "select word from public.kept") == "still here"
-        client = await Client.connect(stack.temporal_address, namespace=stack.temporal_namespace)
-        description = await client.get_workflow_handle("kept").describe()
-        assert description.status == WorkflowExecutionStatus.TERMINATED
+    with pytest.raises(ZeroDivisionError):
+        async with EmbeddedStack(directory, ui=False) as stack:
+            assert stack.ui_url is None
+            assert await _execute(stack, "select word from public.kept") == "still here"
+            client = await Client.connect(
+                stack.temporal_address, namespace=stack.temporal_namespace
+            )
+            description = await client.get_workflow_handle("kept").describe()
+            assert description.status == WorkflowExecutionStatus.TERMINATED
+            _ = 1 // 0  # an error in the block comes through, and stops everything as well
+    assert processes_of(directory) == {}
 
 
 async def test_a_second_owner_is_refused_and_told_who_owns_it(directory: Path) -> None:
@@ -89,12 +94,12 @@ async def test_a_killed_owners_processes_end_when_the_next_one_starts(directory:
     async with EmbeddedStack(directory, ui=False) as stack:
         assert not orphans.keys() & processes_of(directory).keys()
         assert await _execute(stack, "select 1") == 1
-        # The server is killed, too: its successor must not wait for it.
         for pid in processes_of(directory):
             os.kill(pid, signal.SIGKILL)
         await stack.failed()
 
-    async with EmbeddedStack(directory, ui=False) as stack:
+    # Killed servers may not be waited for, as if they could still answer.
+    async with asyncio.timeout(25), EmbeddedStack(directory, ui=False) as stack:
         assert await _execute(stack, "select 1") == 1
 
 
@@ -136,13 +141,6 @@ async def test_a_worker_that_cannot_start_stops_what_was_started(
     assert failure.value.name == "worker"
     assert "DURABLE_CONTEXT_MAX_ACTIVITIES='none' must be a whole number" in str(failure.value)
     assert (directory / "postgres" / "postgres.log").exists()
-    assert processes_of(directory) == {}
-
-
-async def test_an_error_in_the_block_stops_everything_and_comes_through(directory: Path) -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with EmbeddedStack(directory, ui=False):
-            _ = 1 // 0
     assert processes_of(directory) == {}
 
 

@@ -1,6 +1,7 @@
 """The production worker command against a separate PostgreSQL and a real Temporal cluster."""
 
 import asyncio
+import os
 import signal
 from datetime import timedelta
 from pathlib import Path
@@ -64,7 +65,7 @@ async def test_a_killed_workers_compactions_are_finished_by_the_other(
         async with WorkerProcess(directory / "victim", environment) as victim:
             talks = [asyncio.create_task(_converse(client, f"cut-{n}")) for n in range(6)]
             await talks[0]
-            victim.kill()
+            os.kill(victim.pid, signal.SIGKILL)
             assert (await victim.failed()).exit_code == -signal.SIGKILL
         await asyncio.gather(*talks)
 
