@@ -23,11 +23,11 @@ from durable_context.contracts import (
 from durable_context.database import Pool
 from durable_context.draft_store import DraftParts, DraftStore, NewSummary
 from durable_context.drafting import Drafted, Drafting
-from durable_context.errors import DurableContextError, StalePlan, SummarizerRejected
+from durable_context.errors import StalePlan, SummarizerError, SummarizerRejected
 from durable_context.lag import next_segment
 from durable_context.models import Checkpoint, Summary
 from durable_context.segments import completed_nodes
-from durable_context.summarizers import Attempt, Summarizer, SummaryRequest
+from durable_context.summarizers import Summarizer, SummaryRequest
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.summary_source import SummarySource, load_source
 from durable_context.tokens import TokenCounter, token_counter
@@ -136,16 +136,15 @@ class Compactor:
         asked = _summary_request(request, source, encoding, parts)
         try:
             drafted = await self._drafting.draft(asked, request.policy, failing_for)
-        except DurableContextError as error:
-            await drafts.count_attempt(request.compaction_id, recipe, _calls_of(error), str(error))
+        except SummarizerError as error:
+            await drafts.count_attempt(request.compaction_id, recipe, error.attempts, str(error))
             if isinstance(error, SummarizerRejected):
                 await drafts.fail(request.compaction_id, str(error))
             raise
-        error = drafted.error
-        calls = (*_calls_of(error), *drafted.draft.attempts)
-        await drafts.count_attempt(
-            request.compaction_id, recipe, calls, str(error) if error else None
-        )
+        failed = drafted.error
+        calls = (*(failed.attempts if failed else ()), *drafted.draft.attempts)
+        message = str(failed) if failed else None
+        await drafts.count_attempt(request.compaction_id, recipe, calls, message)
         return drafted
 
     async def _publish(
@@ -194,8 +193,3 @@ def _result(summary: Summary, source: SummarySource, *, reused: bool) -> Summari
         tokens_before=source.input_tokens,
         tokens_after=summary.token_count,
     )
-
-
-def _calls_of(error: DurableContextError | None) -> tuple[Attempt, ...]:
-    """The calls behind a failure, where the summarizer says."""
-    return getattr(error, "attempts", ())

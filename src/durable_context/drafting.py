@@ -9,6 +9,7 @@ from typing import NamedTuple
 from durable_context.errors import (
     DurableContextError,
     InputTooLong,
+    SummarizerError,
     SummarizerRejected,
     SummarizerUnavailable,
 )
@@ -22,7 +23,7 @@ class Drafted(NamedTuple):
 
     draft: SummaryDraft
     degraded: bool = False
-    error: DurableContextError | None = None
+    error: SummarizerError | None = None
 
 
 class Drafting:
@@ -44,20 +45,20 @@ class Drafting:
         """
         try:
             return Drafted(await _checked(self._summarizer, request, policy.attempt_timeout))
-        except DurableContextError as error:
+        except SummarizerError as error:
             if not _is_for_good(error, policy.degrade_after - failing_for):
                 raise
             return Drafted(await self._stand_in(request, error), degraded=True, error=error)
 
-    async def _stand_in(self, request: SummaryRequest, error: DurableContextError) -> SummaryDraft:
+    async def _stand_in(self, request: SummaryRequest, error: SummarizerError) -> SummaryDraft:
         if self._fallback.recipe == self._summarizer.recipe:
-            raise SummarizerRejected(f"{self.recipe!r} makes no valid summary: {error}") from error
+            message = f"{self.recipe!r} makes no valid summary: {error}"
+            raise SummarizerRejected(message, error.attempts) from error
         try:
             return await _checked(self._fallback, request, request.timeout)
-        except DurableContextError as failed:
-            raise SummarizerRejected(
-                f"neither {self.recipe!r} nor {self._fallback.recipe!r} makes a valid summary"
-            ) from failed
+        except SummarizerError as failed:
+            message = f"neither {self.recipe!r} nor {self._fallback.recipe!r} makes a valid summary"
+            raise SummarizerRejected(message, (*error.attempts, *failed.attempts)) from failed
 
 
 async def _checked(
@@ -79,7 +80,7 @@ async def _checked(
     return check_draft(draft, request)
 
 
-def _is_for_good(error: DurableContextError, patience: timedelta) -> bool:
+def _is_for_good(error: SummarizerError, patience: timedelta) -> bool:
     if isinstance(error, SummarizerRejected | InputTooLong):
         return True
     retry_after = error.retry_after if isinstance(error, SummarizerUnavailable) else None
