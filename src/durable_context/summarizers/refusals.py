@@ -21,12 +21,15 @@ _PREAMBLE: Final = re.compile(
     re.IGNORECASE,
 )
 _PAGE: Final = re.compile(r"<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
+_OBJECT: Final = re.compile(r"\[?\s{0,9}\{\s{0,9}[\"'](?:\w|\})")
 _TRACE: Final = re.compile(
     r'Traceback \(most recent|\s*at [\w.$<>]+\(|\s*File "[^"\n]{1,300}", line'
 )
 _ERROR: Final = re.compile(
     r"(?:\w{0,40}(?:error|exception)|failure|fatal|panic)\b(?: \d{3}| code)?\s*[:(\-–]"
-    r"|(?:http )?[45]\d\d\b\s*[:\-–]?\s*[a-z]|error code|status[_ ]code|net::err_|econn|etimedout"
+    r"|(?:http )?[45]\d\d\b\s*[:\-–]?\s*(?:bad|internal|unauth|forbid|not found|too many|service"
+    r"|gateway|request|error|proxy|payload|unproc|conflict|client|server)"
+    r"|error code|status[_ ]code|net::err_|econn|etimedout"
     r"|(?:rate|token|usage) limit|too many requests|you(?:'ve| have)? exceeded|quota exceeded"
     r"|insufficient[_ ]quota|internal server error|bad gateway|service unavailable|gateway time"
     r"|bad request|unauthorized|forbidden|not found|upstream |(?:the )?request (?:timed|failed|was)"
@@ -40,7 +43,8 @@ _ERROR: Final = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL: Final = re.compile(
-    r"(?:(?:i(?:'|’)m|i am|we(?:'|’)re) (?:so |very )?sorry|sorry|apologies|i apologi[sz]e)[,.! ]"
+    r"(?:(?:i(?:'|’)m|i am|we(?:'|’)re) (?:so |very )?sorry|sorry|apologies|i apologi[sz]e)"
+    r"(?:[,.!]| (?:i|but|we|for|that|to)\b)"
     r"|i(?:'|’)?(?:m| am) (?:unable|not able|just an|an ai)|i (?:can(?:no|')t|cannot|can’t|won't)"
     r"|as an ai|es tut mir leid|tut mir leid|leider kann ich|je suis désolé|désolé|lo siento"
     r"|mi dispiace|desculpe|申し訳|抱歉|对不起|很抱歉",
@@ -83,13 +87,12 @@ def wrong_shape(text: str) -> str | None:
 
 
 def _is_json(text: str) -> bool:
-    if text[0] not in "{[" or text[-1] not in "}]":
-        return text.startswith(('{"error', "{'error"))
+    if _OBJECT.match(text):
+        return True
     try:
-        parsed = json.loads(text)
+        return text[0] in "{[" and isinstance(json.loads(text), dict | list)
     except (ValueError, RecursionError):
-        return text.startswith(('{"', "{'", '[{"'))
-    return isinstance(parsed, dict | list)
+        return False
 
 
 def _is_trace(text: str) -> bool:
