@@ -29,7 +29,7 @@ def test_a_good_draft_stays_as_it_is() -> None:
 
 def test_input_size_and_counter_can_be_given() -> None:
     size = COUNTER.count(draft().headline) + COUNTER.count(GOOD)
-    assert TINY < size
+    assert size > TINY
     assert check_draft(draft(), REQUEST, input_tokens=size + 1, counter=COUNTER) == draft()
     with pytest.raises(InvalidDraft, match="not less than the input's"):
         check_draft(draft(), REQUEST, input_tokens=size, counter=COUNTER)
