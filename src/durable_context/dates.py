@@ -55,6 +55,13 @@ _UNITS: Final = {
 _MONTHS: Final = tuple(calendar.month_name[1:])
 _ANY_DAY: Final = "|".join(_WEEKDAYS)
 _COUNT: Final = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
+_HINTS: Final = (
+    *("yesterday", "today", "tonight", "tomorrow", "last ", "past ", "this ", "next ", " ago"),
+    *("gestern", "heute", "morgen", "letzte", "vergangene", "vorige", "diese", "nächste"),
+    *("kommende", "vor ", "hier", "aujourd", "ce matin", "ce soir", "demain", "derni"),
+    *("prochain", "cette ", "ce mois", "il y a", "ayer", "anoche", "hoy", "mañana", "pasad"),
+    *("próxim", "esta ", "este ", "hace "),
+)
 _SAMPLE: Final = 2_000
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
@@ -159,6 +166,9 @@ _SPANISH: Final = _language(
 
 def resolve_dates(text: str, occurred_at: datetime) -> str:
     """Relative dates followed by what they meant when the text was written."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return text
     language = _language_of(text)
     today = occurred_at.date()
 

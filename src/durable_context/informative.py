@@ -7,6 +7,7 @@ from durable_context.text import one_line, sentences, shorten
 from durable_context.tokens import TokenCounter
 
 _LOOK_AT: Final = 12_000
+_PIECES: Final = 300
 _RANKED: Final = 24
 _JUDGED: Final = 400
 """Characters of a sentence that are judged."""
@@ -39,7 +40,7 @@ _MARKUP: Final = re.compile(r"\*\*|`{1,3}|^\s*#{1,6}\s+|^\s*[-*•>]\s+|^\s*\d{1
 
 def pieces_of(text: str) -> list[str]:
     """The sentences of a message without markup; code only when there is nothing else."""
-    found = [piece for piece in sentences(text[:_LOOK_AT]) if any(map(str.isalnum, piece))]
+    found = [piece for piece in sentences(text[:_LOOK_AT])[:_PIECES] if _says_something(piece)]
     prose = [piece for piece in found if not piece.lstrip().startswith(("```", "~~~"))]
     pieces = [one_line(_MARKUP.sub("", piece)) for piece in prose or found]
     return [_ended(piece) for piece in pieces[:-1]] + pieces[-1:]
@@ -60,6 +61,10 @@ def chosen(pieces: list[str], room: int, counter: TokenCounter, *, asked: bool) 
         elif not kept:
             return shorten(pieces[index], room, counter)
     return " ".join(pieces[index] for index in sorted(kept))
+
+
+def _says_something(piece: str) -> bool:
+    return any(map(str.isalnum, piece))
 
 
 def _ended(piece: str) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from math import log2
 from typing import Any, Final, cast
 
@@ -40,6 +40,7 @@ _READING: Final = re.compile(
     re.IGNORECASE,
 )
 _COMMAND: Final = re.compile(r"\s*\{\s*\"(?:command|cmd|script|input)\"\s*:\s*\"\s*")
+_FACTS_PER_TEXT: Final = 400
 _BURIED: Final = 4_000
 """Characters from which on a tool's result is a heap in which single facts weigh little."""
 
@@ -190,7 +191,7 @@ def _flat(value: Any, name: str, depth: int = 0) -> Iterator[str]:
 def _count(
     found: dict[tuple[LedgerKind, str], _Found], weight: float, facts: Iterator[Fact]
 ) -> None:
-    for kind, value in dict.fromkeys(facts):
+    for kind, value in dict.fromkeys(islice(facts, _FACTS_PER_TEXT)):
         value = one_line(clean(value))
         if value:
             fact = found.setdefault((kind, _normal(value)), _Found(kind, value))

@@ -17,7 +17,9 @@ _DELIMITER: Final = re.compile(r"<(?=\s{0,8}/?\s{0,8}conversation[-_\s]{0,4}reco
 _FENCE: Final = re.compile(r"\s{0,3}(?:```|~~~)")
 _BULLET: Final = re.compile(r"\s*(?:[-*+•‣◦·–]\s|\(?\d{1,3}[.)]\s|[a-zA-Z][.)]\s|#{1,6}\s|[>|])")
 _CODE: Final = re.compile(r"[;{}]$|^\s{4,}\S|^\t|\w\(\S{0,80}\)[:;{]?$|=>|::|^\s*[$>]{1,3} ")
-_TERMINATOR: Final = re.compile(r"[.!?…]+[\"'»”’)\]]*(?=\s)|[。！？｡．؟۔।]+[」』”’）\"]*(?!$)")
+_TERMINATOR: Final = re.compile(
+    r"(?<![.!?…])[.!?…]++[\"'»”’)\]]*+(?=\s)|[。！？｡．؟۔।]++[」』”’）\"]*+"
+)
 _LAST_WORD: Final = re.compile(r"(\S{1,24})$")
 _ABBREVIATED: Final = (
     "mr mrs ms dr prof sr jr st mt vs etc e.g i.e eg ie cf al fig no nos vol ed pp approx dept inc "
