@@ -16,8 +16,8 @@ _ABOUT_SOMEBODY: Final = re.compile(
     re.IGNORECASE,
 )
 _PREAMBLE: Final = re.compile(
-    r"(?:(?:(?:sure|certainly|of course|okay|absolutely)[,.!:]? )?here(?: is|'s|’s) (?:an?|the|your)"
-    r"(?: [\w-]{1,20}){0,3} (?:summary|recap|overview)\b[^\n:]{0,80}:\s*)+",
+    r"(?:(?:(?:sure|certainly|of course|okay|absolutely)[,.!:]? )?here(?: is|'s|’s) (?:a|an|the"
+    r"|your)(?: [\w-]{1,20}){0,3} (?:summary|recap|overview)\b[^\n:]{0,80}:\s*)+",
     re.IGNORECASE,
 )
 _PAGE: Final = re.compile(r"<(?:!doctype|html|head|body|\?xml)\b", re.IGNORECASE)
