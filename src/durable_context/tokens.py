@@ -71,7 +71,8 @@ _PIECE: Final = 16_384
 # The encoder overflows its stack on very long runs of white space, so those are cut: a run is
 # looked for from its first character only, which keeps the search linear.
 _LONG_SPACE: Final = re.compile(rf"(?<!\s)\s{{{_PIECE}}}\s*")
-_loading = threading.Lock()
+_loading: Final = threading.Lock()
+_loaded: Final[dict[str, tiktoken.Encoding]] = {}
 
 
 class TokenCounter:
@@ -112,7 +113,7 @@ class TokenCounter:
         if len(tokens) <= max_tokens:
             return text
         for end in range(max_tokens, 0, -1):
-            kept = _load(self.encoding).decode_bytes(tokens[:end]).decode(errors="ignore")
+            kept = encoding_of(self.encoding).decode_bytes(tokens[:end]).decode(errors="ignore")
             if self.count(kept) <= max_tokens:
                 return kept
         return ""
@@ -127,7 +128,7 @@ class TokenCounter:
             size *= 4
 
     def _encode(self, text: str) -> list[int]:
-        encoding = _load(self.encoding)
+        encoding = encoding_of(self.encoding)
         if len(text) <= _PIECE:
             return encoding.encode_ordinary(text)
         return [token for piece in _pieces(text) for token in encoding.encode_ordinary(piece)]
@@ -155,6 +156,48 @@ def token_counter(encoding: str) -> TokenCounter:
     return TokenCounter(encoding)
 
 
+def loaded_encodings() -> tuple[str, ...]:
+    return tuple(_loaded)
+
+
+def encoding_of(name: str) -> tiktoken.Encoding:
+    """The encoding itself, loaded on first use. Blocks for up to 0.3 s then."""
+    loaded = _loaded.get(name)
+    if loaded is not None:
+        return loaded
+    with _loading:
+        if name not in _loaded:
+            _loaded[name] = _built(name)
+        return _loaded[name]
+
+
+def vocabulary(name: str) -> bytes:
+    """The vocabulary file as OpenAI publishes it."""
+    packed = (files("durable_context") / "encodings" / f"{name}.tiktoken.gz").read_bytes()
+    return verified(gzip.decompress(packed), _HASHES[name])
+
+
+def verified(raw: bytes, expected: str) -> bytes:
+    found = hashlib.sha256(raw).hexdigest()
+    if found != expected:
+        raise ValueError(f"the vocabulary is damaged: its SHA-256 is {found!r}, not {expected!r}")
+    return raw
+
+
+def _built(name: str) -> tiktoken.Encoding:
+    return tiktoken.Encoding(
+        name=name,
+        pat_str=_PATTERNS[name],
+        mergeable_ranks=_ranks(vocabulary(name)),
+        special_tokens=_SPECIAL[name],
+    )
+
+
+def _ranks(raw: bytes) -> dict[bytes, int]:
+    words = raw.split()
+    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
+
+
 def _pieces(text: str) -> Iterator[str]:
     """The text, cut only inside very long runs of white space."""
     start = 0
@@ -168,43 +211,3 @@ def _pieces(text: str) -> Iterator[str]:
 def _is_low_detail(part: Mapping[str, Any]) -> bool:
     image: Any = part.get("image_url")
     return "low" in (part.get("detail"), image.get("detail") if hasattr(image, "get") else None)
-
-
-def _load(name: str) -> tiktoken.Encoding:
-    loaded = _loaded.get(name)
-    if loaded is not None:
-        return loaded
-    with _loading:
-        if name not in _loaded:
-            _loaded[name] = _build(name)
-        return _loaded[name]
-
-
-_loaded: dict[str, tiktoken.Encoding] = {}
-
-
-def _build(name: str) -> tiktoken.Encoding:
-    return tiktoken.Encoding(
-        name=name,
-        pat_str=_PATTERNS[name],
-        mergeable_ranks=_ranks(_vocabulary(name)),
-        special_tokens=_SPECIAL[name],
-    )
-
-
-def _vocabulary(name: str) -> bytes:
-    packed = (files("durable_context") / "encodings" / f"{name}.tiktoken.gz").read_bytes()
-    raw = gzip.decompress(packed)
-    return verified(raw, _HASHES[name])
-
-
-def verified(vocabulary: bytes, expected: str) -> bytes:
-    found = hashlib.sha256(vocabulary).hexdigest()
-    if found != expected:
-        raise ValueError(f"the vocabulary is damaged: its SHA-256 is {found!r}, not {expected!r}")
-    return vocabulary
-
-
-def _ranks(vocabulary: bytes) -> dict[bytes, int]:
-    words = vocabulary.split()
-    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
