@@ -38,16 +38,20 @@ def unprivileged_user() -> pwd.struct_passwd | None:
 
 def wheel_programs(user: pwd.struct_passwd | None) -> Path:
     """The folder with `initdb` and `postgres`, at a place the user can reach."""
+    package = installed_package()
+    programs = package / INSTALLATION / "bin"
+    if user is None or reaches(user, programs / "postgres"):
+        return programs
+    return copied_programs(package, ROOT_CACHE)
+
+
+def installed_package() -> Path:
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise PostgresUnavailable(
             f"the embedded PostgreSQL comes from the package {WHEEL!r}, which is not installed"
         )
-    package = Path(spec.submodule_search_locations[0])
-    programs = package / INSTALLATION / "bin"
-    if user is None or reaches(user, programs / "postgres"):
-        return programs
-    return _reachable_copy(package) / INSTALLATION / "bin"
+    return Path(spec.submodule_search_locations[0])
 
 
 def reaches(user: pwd.struct_passwd, path: Path) -> bool:
@@ -63,20 +67,20 @@ def reaches(user: pwd.struct_passwd, path: Path) -> bool:
     return answer.returncode == 0
 
 
-def _reachable_copy(package: Path) -> Path:
-    """The installation in a folder of root's that everybody can read.
+def copied_programs(package: Path, cache: Path) -> Path:
+    """The same programs in a folder everybody can read, copied there once.
 
     A virtual environment under /root or in a private temporary folder cannot be reached by an
     unprivileged user, and opening the folders above it is not ours to do.
     """
-    copy = ROOT_CACHE / f"{PACKAGE}-{importlib.metadata.version(WHEEL)}"
+    copy = cache / f"{PACKAGE}-{importlib.metadata.version(WHEEL)}"
     if not copy.exists():
-        ROOT_CACHE.mkdir(mode=0o755, parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(dir=ROOT_CACHE))
+        cache.mkdir(mode=0o755, parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=cache))
         _copy_installation(package, draft)
         draft.chmod(0o755)
         _publish(draft, copy)
-    return copy / PACKAGE
+    return copy / PACKAGE / INSTALLATION / "bin"
 
 
 def _copy_installation(package: Path, target: Path) -> None:

@@ -67,6 +67,17 @@ async def test_what_is_recorded_survives_a_restart(directory: Path) -> None:
     assert processes_of(directory) == {}
 
 
+async def test_a_temporal_that_the_environment_names_is_used_and_none_started(
+    directory: Path, temporal_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
+    monkeypatch.setenv("DURABLE_CONTEXT_TEMPORAL_UI_URL", "http://ui.example")
+    async with EmbeddedStack(directory) as stack:
+        assert stack.temporal_address == temporal_address
+        assert stack.ui_url == "http://ui.example"
+        assert not (directory / "temporal").exists()
+
+
 async def test_a_second_owner_is_refused_and_told_who_owns_it(directory: Path) -> None:
     async with Owner("-c", HOLD, str(directory)) as owner:
         url = (await owner.until_it_says("postgresql://")).splitlines()[-1]

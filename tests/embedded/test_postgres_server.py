@@ -5,15 +5,16 @@ import os
 import pwd
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import asyncpg
 import pytest
 
 from tests.embedded.processes import processes_of, until_gone
 from worker.errors import PostgresUnavailable
-from worker.postgres_binaries import UNPRIVILEGED_USERS
+from worker.postgres_binaries import UNPRIVILEGED_USERS, copied_programs, installed_package
 from worker.postgres_server import PostgresServer
 
 
@@ -21,6 +22,14 @@ from worker.postgres_server import PostgresServer
 async def directory(tmp_path: Path) -> AsyncIterator[Path]:
     yield tmp_path / "postgres"
     assert processes_of(tmp_path) == {}
+
+
+@pytest.fixture
+def cache() -> Iterator[Path]:
+    """A folder that everybody can reach, as pytest's own are not."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
 
 
 async def test_it_is_durable_and_listens_on_loopback_with_a_password_only(directory: Path) -> None:
@@ -109,6 +118,17 @@ async def test_a_cluster_that_was_left_half_made_is_made_again(directory: Path) 
     async with PostgresServer(directory, durable=False) as server:
         assert await _execute(server, "select 1") == 1
     assert not (directory / "cluster.new").exists()
+
+
+async def test_programs_out_of_reach_are_copied_whole_and_once(
+    directory: Path, cache: Path
+) -> None:
+    programs = copied_programs(installed_package(), cache)
+    assert programs.is_relative_to(cache)
+    assert copied_programs(installed_package(), cache) == programs
+    assert len(os.listdir(cache)) == 1
+    async with PostgresServer(directory, durable=False, programs=programs) as server:
+        await _execute(server, "create extension vector")
 
 
 async def test_leaving_by_cancellation_stops_it(directory: Path) -> None:
