@@ -26,13 +26,8 @@ from durable_context.contracts import (
     compaction_workflow_id,
 )
 from durable_context.errors import CompactionTimeout, CompactionUnavailable
-from tests.workflows.conftest import QUICK, Orchestration, StartWorker, record
+from tests.workflows.orchestration import QUICK, Orchestration, StartWorker, record
 from worker.free_ports import free_ports
-
-
-@pytest.fixture
-async def branch(client: ContextClient) -> Branch:
-    return await client.open_branch("conversation")
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 
-from durable_context import Branch, ContextClient
+from durable_context import Branch
 from durable_context.contracts import (
     COMPACTION_FAILED,
     PROGRESS,
-    SUMMARIZE,
     TURN_COMMITTED,
     CompactionProgress,
     TurnHint,
@@ -20,16 +19,11 @@ from durable_context.contracts import (
 )
 from durable_context.errors import CompactionFailed, SummarizerUnavailable
 from tests.compaction.scripted import ScriptedSummarizer
-from tests.workflows.conftest import QUICK, Orchestration, StartWorker, record
+from tests.workflows.orchestration import QUICK, Orchestration, StartWorker, record
 
 EVENTS_OF_A_PASS = 40
 EVENTS_OF_A_MERGE = 12
 PAYLOAD_BYTES = 2_048
-
-
-@pytest.fixture
-async def branch(client: ContextClient) -> Branch:
-    return await client.open_branch("conversation")
 
 
 async def test_a_hint_compacts_the_branch_and_the_run_closes(
@@ -335,6 +329,3 @@ async def _current_details(orchestration: Orchestration, branch: Branch) -> str:
         "__temporal_workflow_metadata", result_type=WorkflowMetadata
     )
     return metadata.current_details
-
-
-_ = SUMMARIZE

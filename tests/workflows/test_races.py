@@ -10,7 +10,7 @@ from durable_context import Branch, ContextClient
 from durable_context.contracts import compaction_workflow_id
 from durable_context.temporal_calls import CompactionCalls
 from tests.turns import numbered
-from tests.workflows.conftest import QUICK, Orchestration, StartWorker
+from tests.workflows.orchestration import QUICK, Orchestration, StartWorker
 
 BRANCHES = 25
 HINTS = 9

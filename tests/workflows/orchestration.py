@@ -1,0 +1,104 @@
+"""Compaction with real workflows: requests, workers in this process, histories."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
+from temporalio.worker import Worker
+
+from activities.compaction import CompactionActivities
+from durable_context import Branch, CompactionPolicy
+from durable_context.compaction import Compactor
+from durable_context.compaction_requests import CompactionRequests
+from durable_context.contracts import (
+    CompactionRequest,
+    CompactionResult,
+    Reason,
+    compaction_workflow_id,
+)
+from durable_context.database import Pool
+from durable_context.summarizers import Summarizer
+from durable_context.summarizers.extractive import ExtractiveSummarizer
+from tests.turns import numbered
+from workflows.compaction import Compaction
+
+QUICK = CompactionPolicy(
+    debounce=timedelta(0),
+    retry_interval=timedelta(milliseconds=100),
+    degrade_after=timedelta(seconds=1),
+    worker_lost_after=timedelta(seconds=1),
+)
+PATIENCE = timedelta(seconds=60)
+StartWorker = Callable[..., AbstractAsyncContextManager[None]]
+"""Of a summarizer and options of the worker for workflows."""
+
+
+@dataclass
+class Orchestration:
+    """Temporal as one test sees it."""
+
+    client: Client
+    requests: CompactionRequests
+    task_queue: str
+
+    @asynccontextmanager
+    async def worker(
+        self, pool: Pool, summarizer: Summarizer | None = None, **options: Any
+    ) -> AsyncIterator[None]:
+        """As in production: workflows and database steps on one queue, models on another."""
+        activities = CompactionActivities(Compactor(pool, summarizer or ExtractiveSummarizer()))
+        compaction = Worker(
+            self.client,
+            task_queue=self.task_queue,
+            workflows=[Compaction],
+            activities=[activities.plan, activities.commit, activities.index],
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+            **options,
+        )
+        summaries = Worker(
+            self.client, task_queue=self.summary_task_queue, activities=[activities.summarize]
+        )
+        async with compaction, summaries:
+            yield
+
+    @property
+    def summary_task_queue(self) -> str:
+        return f"{self.task_queue}-summaries"
+
+    def request(
+        self, branch: Branch, policy: CompactionPolicy = QUICK, reason: Reason = "turn"
+    ) -> CompactionRequest:
+        return CompactionRequest(
+            tenant="default",
+            branch_uuid=branch.branch_uuid,
+            policy=policy,
+            reason=reason,
+            summary_task_queue=self.summary_task_queue,
+        )
+
+    async def hint(self, branch: Branch, policy: CompactionPolicy = QUICK) -> bool:
+        head = (await branch.inspect()).head_turn
+        return await self.requests.hint(self.request(branch, policy), head, policy.debounce)
+
+    async def compact(self, branch: Branch, policy: CompactionPolicy = QUICK) -> CompactionResult:
+        return await self.requests.compact_now(self.request(branch, policy, "request"), PATIENCE)
+
+    def handle(self, branch: Branch) -> "WorkflowHandle[Compaction, CompactionResult]":
+        return self.client.get_workflow_handle_for(
+            Compaction.run, compaction_workflow_id(branch.branch_uuid)
+        )
+
+    async def result(self, branch: Branch) -> CompactionResult:
+        return await self.handle(branch).result()
+
+    async def history(self, branch: Branch) -> WorkflowHistory:
+        return await self.handle(branch).fetch_history()
+
+
+async def record(branch: Branch, count: int) -> None:
+    head = (await branch.inspect()).head_turn
+    for turn in range(head + 1, head + count + 1):
+        await branch.record_turn(numbered(turn))
