@@ -141,8 +141,10 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 def _joins(paragraph: list[str], line: str) -> bool:
     """Whether a line goes on with the sentence of the one before it."""
-    start = line.lstrip()[:1]
-    return bool(paragraph and start.islower() and not _BULLET.match(line) and not _is_code(line))
+    if not paragraph or not line.lstrip()[:1].islower():
+        return False
+    alone = paragraph[-1].lstrip().startswith("#") or _is_code(paragraph[-1])
+    return not (alone or _BULLET.match(line) or _is_code(line))
 
 
 def _is_code(line: str) -> bool:
