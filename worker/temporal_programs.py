@@ -24,8 +24,9 @@ DYNAMIC_CONFIG: Mapping[str, Any] = {
     "matching.numTaskqueueReadPartitions": 1,
     "matching.numTaskqueueWritePartitions": 1,
 }
-# Loses the last moments in a power cut, which costs nothing: PostgreSQL has every turn.
-PRAGMAS: Mapping[str, str] = {"journal_mode": "wal", "synchronous": "0"}
+# A power cut loses the last moments, which costs nothing because PostgreSQL has every turn. OFF is
+# a sixth faster, but then a power cut may leave a database that never opens again.
+PRAGMAS: Mapping[str, str] = {"journal_mode": "WAL", "synchronous": "NORMAL"}
 SERVICES = ("frontend", "history", "matching", "worker")
 
 

@@ -130,7 +130,7 @@ def test_the_cli_is_asked_for_loopback_a_file_and_eager_activities(tmp_path: Pat
     assert text.startswith("/bin/temporal server start-dev --ip 127.0.0.1 --port 1111")
     assert "--ui-port 2222" in text
     assert "--db-filename temporal-cli.sqlite" in text
-    assert "--sqlite-pragma journal_mode=wal --sqlite-pragma synchronous=0" in text
+    assert "--sqlite-pragma journal_mode=WAL --sqlite-pragma synchronous=NORMAL" in text
     assert "--dynamic-config-value system.enableActivityEagerExecution=true" in text
     [command] = TemporalCli(Path("/bin/temporal")).commands(tmp_path, ports, ui=False).values()
     assert "--headless" in command.arguments
