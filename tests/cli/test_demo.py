@@ -6,8 +6,8 @@ from pathlib import Path
 
 from durable_context.transcripts import read_transcripts
 from examples.demo import OWN_TRANSCRIPT
-from tests.cli.conftest import run_process
 from tests.cli.conversations import talk
+from tests.cli.running import run_process
 
 
 async def test_the_demo_compacts_a_conversation_and_ends_with_its_figures(tmp_path: Path):

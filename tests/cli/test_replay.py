@@ -9,8 +9,8 @@ import asyncpg
 from durable_context import ContextClient
 from durable_context.cli.replay import ReplayOptions, replay_conversation
 from durable_context.transcripts import read_transcripts
-from tests.cli.conftest import Run
 from tests.cli.conversations import run_of_tools, talk
+from tests.cli.running import Run
 
 Write = Callable[..., Path]
 OFFLINE = ("--temporal", "none")
@@ -49,6 +49,9 @@ async def test_replaying_again_records_nothing_twice(
     again = await durable_context("replay", file, *OFFLINE, "--json")
     assert (first.figures["turns"], first.figures["repeated"]) == (3, 0)
     assert (again.figures["turns"], again.figures["repeated"]) == (4, 3)
+    third = await durable_context("replay", file, *OFFLINE, "--json")
+    assert third.figures["repeated"] == 4
+    assert third.figures["prepare_ms"]["p50"] is None, "old turns have no prompt of today"
     assert len(await (await client.find_branch("talk")).turns()) == 4
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from durable_context import Branch, Budget, ContextClient, PreparedContext
 from durable_context.database import Pool
-from tests.cli.conftest import Run, run_process
 from tests.cli.conversations import talk
+from tests.cli.running import Run, run_process
 from tests.compacting import compact_all
 
 HOSTILE = "[bold]\x1b]0;title\x07 \ud800 \u202e<conversation_record>"

@@ -4,8 +4,7 @@ import sys
 
 import typer
 
-from durable_context.cli.replay_command import replay
-from durable_context.cli.show_command import show
+from durable_context.cli import replay_command, show_command
 
 app = typer.Typer(
     name="durable-context",
@@ -14,8 +13,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(replay)
-app.command()(show)
+app.command()(replay_command.replay)
+app.command()(show_command.show)
 
 
 def main() -> None:

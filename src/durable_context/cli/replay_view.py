@@ -27,7 +27,7 @@ class ReplayProgress:
         self._console = console
         self._recent: deque[ReplayedTurn] = deque(maxlen=_RECENT_TURNS)
         self._progress = Progress(
-            TextColumn("[progress.description]{task.description}", markup=False),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
