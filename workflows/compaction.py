@@ -48,6 +48,7 @@ class Compaction:
         self._covered = 0
         self._urgent = 0
         self._looks = 0
+        self._is_ending = False
         self._phase = "starting"
         self._failure: str | None = None
         self._result = CompactionResult(
@@ -77,7 +78,7 @@ class Compaction:
         self._requested += 1
         mine = self._urgent = self._requested
         await workflow.wait_condition(
-            lambda: self._covered >= mine or self._is_long or self._failure is not None
+            lambda: self._covered >= mine or self._is_ending or self._failure is not None
         )
         if self._failure is not None:
             raise ApplicationError(self._failure, type=COMPACTION_FAILED, non_retryable=True)
@@ -106,6 +107,8 @@ class Compaction:
             while self._is_pending and not self._is_long:
                 await self._settle()
                 await self._compact_due()
+            # Requests that are not covered by now are repeated by who asked, to the next run.
+            self._is_ending = self._is_long
             await workflow.wait_condition(
                 lambda: (self._is_pending and not self._is_long) or workflow.all_handlers_finished()
             )

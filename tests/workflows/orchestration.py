@@ -95,7 +95,20 @@ class Orchestration:
         return await self.handle(branch).result()
 
     async def history(self, branch: Branch) -> WorkflowHistory:
+        """Of the newest run."""
         return await self.handle(branch).fetch_history()
+
+    async def chain(self, branch: Branch) -> list[WorkflowHistory]:
+        """Of the newest run and those it continues, newest first."""
+        workflow_id, runs = compaction_workflow_id(branch.branch_uuid), [await self.history(branch)]
+        while earlier := _continued(runs[-1]):
+            handle = self.client.get_workflow_handle(workflow_id, run_id=earlier)
+            runs.append(await handle.fetch_history())
+        return runs
+
+
+def _continued(history: WorkflowHistory) -> str:
+    return history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
 
 
 async def record(branch: Branch, count: int) -> None:

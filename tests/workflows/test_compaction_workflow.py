@@ -90,9 +90,11 @@ async def test_compact_now_outlasts_runs_that_continue_as_new(
     async with start_worker():
         result = await orchestration.compact(branch, policy)
         assert result.checkpoint_turn == 42 and not result.more
-        last = await orchestration.handle(branch).describe()
+        await orchestration.result(branch)
+        runs = await orchestration.chain(branch)
     assert [checkpoint.turn_no for checkpoint in await branch.checkpoints()] == [*range(6, 43, 6)]
-    assert last.history_length <= 3 * EVENTS_OF_A_PASS
+    assert len(runs) == 4
+    assert all(len(run.events) <= 2 * EVENTS_OF_A_PASS for run in runs)
 
 
 async def test_a_hint_during_a_pass_leads_to_another_look(
