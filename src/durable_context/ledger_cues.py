@@ -17,18 +17,23 @@ _VALUE_BYTES: Final = 160
 _SENTENCE_CHARS: Final = 400
 
 _DECISION: Final = re.compile(
-    r"\b(?:decided|agreed (?:on|to|that)|let['’]?s (?:go|use|stick|proceed|do|keep|call|make)\b"
-    r"|i(?:['’]ll| will) (?:use|take|go with|go for|choose|keep|stick|pay|have|need to)\b"
-    r"|we(?:['’]ll| will) (?:use|take|go with|go for|choose|keep|stick|pay|have|need to)\b"
-    r"|we(?:['’]re| are) (?:going|using)\b|going with\b|settled on\b|from now on\b"
+    r"\b(?:decided|agreed (?:on|to|that)"
+    r"|let['’]?s (?:go (?:with|for|ahead)|use|stick|proceed|do (?:it|th))"
+    r"|i(?:['’]ll| will) (?:use|take|go with|go for|choose|stick with|pay)\b"
+    r"|we(?:['’]ll| will) (?:use|take|go with|go for|choose|stick with|pay)\b"
+    r"|we(?:['’]re| are) (?:going with|using)\b|going with\b|settled on\b|from now on\b"
     r"|entschieden|wir nehmen|ich nehme|wir verwenden|ab jetzt|décidé|je prends|on garde|on prend"
     r"|decidido|decidimos|vamos con|usaremos)|决定|就用|決めました|にします"
 )
 _PREFERENCE: Final = re.compile(
-    r"\b(?:i(?:['’]d| would)? prefer|i (?:only |really |do not |don['’]t )?want"
-    r"|i(?:['’]d| would) like|i choose|please (?:use|always|never|proceed|go ahead|keep)"
-    r"|always|never|must(?: not)?|no more than|at most|up to [$€£]|budget|only if"
-    r"|ich möchte|ich will|bitte immer|nie(?:mals)?|je préfère|je veux|prefiero|quiero)\b"
+    r"\bi(?:['’]d| would)? prefer|\bi (?:do not|don['’]t) want|\bi choose"
+    r"|\bi (?:only |really )?want (?:the|an?|it|only|no|to (?:use|pay|keep|book|change|cancel|add"
+    r"|remove|switch|upgrade|go with|fly|stay|avoid))\b|\bi(?:['’]d| would) like (?:the|an?|to)\b"
+    r"|\bplease (?:use|always|never|proceed|go ahead|keep)\b|^(?:\d+[.)] )?(?:always|never)\b"
+    r"|\byou (?:should |must )?(?:always|never|must)\b|\bmust not\b|\bno more than\b|\bat most\b"
+    r"|\bup to [$€£]|\bmy budget\b|\bbudget of\b|\bonly if\b"
+    r"|\bich möchte\b|\bich will\b|\bbitte immer\b"
+    r"|\bje préfère\b|\bje veux\b|\bprefiero\b|\bquiero\b"
 )
 _OPEN: Final = re.compile(
     r"\b(?:to-?do|fixme|still (?:needs?|have|has) to|still (?:open|missing|unclear|waiting)"

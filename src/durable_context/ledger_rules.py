@@ -22,11 +22,11 @@ _TOKEN: Final = re.compile(r"[^\s\"'`,;()\[\]{}<>|=*“”‘’«»、。，；
 _HAS_DIGIT: Final = re.compile(r"\d")
 _HAS_LETTER: Final = re.compile(r"[^\W\d_]")
 
-_EMAIL: Final = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
+_EMAIL: Final = re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
 _ROOTED_PATH: Final = re.compile(
-    r"(?:~|\.{1,2})?(?:/[\w.@+-]{1,80}){2,20}/?|(?:~|\.{1,2})/[\w.@+-]{1,80}"
+    r"(?:(?:~|\.{1,2})?(?:/[\w.@+-]{1,80}){2,20}/?|(?:~|\.{1,2})/[\w.@+-]{1,80})(?::\d{1,6}){0,2}"
 )
-_RELATIVE_PATH: Final = re.compile(r"[\w.-]{1,60}(?:/[\w.@+-]{1,60}){1,20}/?")
+_RELATIVE_PATH: Final = re.compile(r"[\w.-]{1,60}(?:/[\w.@+-]{1,60}){1,20}/?(?::\d{1,6}){0,2}")
 _EXTENSIONS: Final = (
     "py|pyi|js|jsx|ts|tsx|java|go|rs|rb|php|c|h|cc|cpp|hpp|cs|swift|kt|scala|sh|bash|sql|md|rst|txt"
     "|json|jsonl|ya?ml|toml|ini|cfg|conf|env|lock|csv|tsv|xlsx?|docx?|pptx?|pdf|png|jpe?g|gif|svg"
@@ -42,7 +42,7 @@ _NO_IDENTIFIER: Final = re.compile(
     r"~?[\d.]+(?:st|nd|rd|th|am|pm|[kmgt]i?b?|ms|s|h|d|min|hrs?|px|em|[kmc]?[mg]|x|%|er|e|º|ª)"
     r"|\d+x\d+|[\d.]+[-–/:]{1,2}\w{1,12}|[\d.]+[a-z]?"
     r"|utf-?8|utf-?16|mp[34]|base64|sha-?\d+|md5|x86|x64|amd64|python[23]|h[1-6]|i18n|l10n|k8s|s3"
-    r"|web3|http[s23]|ipv[46]|(?:address|line|item|step|option|field|col|row|value|arg|param)_?\d",
+    r"|web3|http[s23]|ipv[46]|(?-i:[a-z_]{2,}\d)",
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"\+?\d[\d-]{5,18}\d|\d{5}|#\d{1,12}")
@@ -69,15 +69,16 @@ _STATUS: Final = re.compile(
 _STATUS_WORDS: Final = frozenset(["HTTP", "HTTP/1.1", "status", "exit", "exited", "errno", "error"])
 
 _AMOUNT: Final = re.compile(
-    r"[$€£¥₹\d](?:(?<=\D) ?\d[\d,.]{0,15}(?: ?(?:k|m|bn|million|billion)\b)?"
-    r"|(?<=\d)(?<![\w.]\d)[\d,.]{0,15} ?(?:€|£|%|(?:USD|EUR|GBP|CHF|JPY|CAD|AUD|dollars?|euros?"
-    r"|pounds?|percent|[kMGT]i?B|ms|seconds?|minutes?|hours?|days?|weeks?|months?|years?|kg|km|cm"
+    r"[$€£¥￥₹\d](?:(?<=\D) ?\d[\d,.]{0,15}(?: ?(?:k|m|bn|million|billion)\b)?"
+    r"|(?<=\d)(?<![\w.]\d)[\d,.]{0,15}(?<=\d) ?"
+    r"(?:€|£|%|(?:USD|EUR|GBP|CHF|JPY|CAD|AUD|dollars?|euros?"
+    r"|pounds?|percent|million|billion|[kMGT]i?B|ms|seconds?|minutes?|hours?|days?|weeks?|months?|years?|kg|km|cm"
     r"|mm|miles?|lbs?|tokens?|people|passengers?|bags?|users?|rows|items|pieces|Euro|Tage|Stunden"
     r"|Minuten)\b))"
 )
 _DATE: Final = re.compile(
     r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)?"
-    r"|\d{1,2}[./]\d{1,2}[./](?:19|20)\d\d|(?:19|20)\d\d年\d{1,2}月\d{1,2}日"
+    r"|\d{1,2}[./]\d{1,2}[./](?:19|20)\d\d"
 )
 _MONTH: Final = (
     r"(?:Jan(?:uary|uar)?|Feb(?:ruary|ruar)?|Mar(?:ch)?|März|Apr(?:il)?|May|Mai|June?|Juni|July?"
@@ -92,6 +93,8 @@ _WRITTEN_DATE: Final = re.compile(
     rf"\b(?:{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? (?:19|20)\d\d)?"
     rf"|\d{{1,2}}(?:st|nd|rd|th|\.)?(?: of)? {_MONTH}\b(?:,? (?:19|20)\d\d)?)"
 )
+_CJK_DATE: Final = re.compile(r"(?:(?:19|20)\d\d年)?\d{1,2}月\d{1,2}[日号]")
+_CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _CLOCK: Final = re.compile(r"\b\d{1,2}(?::\d\d){0,2} ?(?:[aApP]\.?[mM]\b|Uhr\b)|\b\d{1,2}:\d\d\b")
 
 _QUOTED_CODE: Final = re.compile(r"\"([A-Z]{3,8})\"")
@@ -102,7 +105,13 @@ _QUOTED_NAME: Final = re.compile(
 _NO_CODES: Final = (
     "THE AND NOT FOR YOU ARE BUT ALL NOW YES STOP USA EST PST CST UTC GMT API URL URI SQL JSON "
     "HTML CSS XML CSV PDF HTTP HTTPS TODO FIXME NOTE NULL NONE TRUE FALSE GET PUT POST DELETE HEAD "
-    "DOB FAQ LLM CPU GPU RAM WARNING ERROR INFO DEBUG ONE ONLY ASAP OKAY PLEASE NEVER ALWAYS MUST"
+    "DOB FAQ LLM CPU GPU RAM WARNING ERROR INFO DEBUG ONE ONLY ASAP OKAY "
+    "EUR USD GBP CHF JPY PLEASE NEVER ALWAYS MUST"
+)
+_CODE_CUE: Final = re.compile(
+    r"(?:[(*\[:#]|\b(?:id|code|number|no\.?|nr\.?|ref|reference|from|to|is|key|ticket|order))"
+    r" ?\**$",
+    re.I,
 )
 _NO_CODE: Final = frozenset(_NO_CODES.split())
 
@@ -113,12 +122,17 @@ def facts_of(text: str) -> Iterator[Fact]:
         for match in _URL.finditer(text):
             yield from _url(match[0].rstrip(".,;:!?)]}*_"))
         text = _URL.sub(" ", text)
-    words = dict.fromkeys(_TOKEN.findall(text))
-    yield from _facts_of_several_words(text, words)
-    for word in words:
-        if not word.isalpha() or word.endswith(("Error", "Exception")) or word[:1] == "E":
-            yield from _word_facts(word)
-    yield from _codes(text, words)
+    if "@" in text:
+        for match in _EMAIL.finditer(text):
+            yield "email", match[0].strip("'")
+        text = _EMAIL.sub(" ", text)
+    if ":\\" in text:
+        yield from _matches("path", _DRIVE_PATH, text)
+        text = _DRIVE_PATH.sub(" ", text)
+    if not text.isascii():
+        yield from _matches("date", _CJK_DATE, text)
+        text = _CJK.sub(" ", text)
+    yield from _facts_of_words(text)
 
 
 def said_facts(text: str) -> Iterator[Fact]:
@@ -139,28 +153,39 @@ def quoted_facts(text: str) -> Iterator[Fact]:
             yield "identifier", match[1]
 
 
-def _facts_of_several_words(text: str, words: dict[str, None]) -> Iterator[Fact]:
+def _facts_of_words(text: str) -> Iterator[Fact]:
+    words = dict.fromkeys(_TOKEN.findall(text))
     if not _MONTHS.isdisjoint(words):
         yield from _matches("date", _WRITTEN_DATE, text)
     if not _STATUS_WORDS.isdisjoint(words):
         yield from _matches("error", _STATUS, text)
+    for kind, version in _versions(text, words):
+        words.pop(_TOKEN.findall(version)[-1], None)
+        yield kind, version
+    for word in words:
+        if not word.isalpha() or word.endswith(("Error", "Exception")) or word[:1] == "E":
+            yield from _word_facts(word)
+    yield from _codes(text, words)
+
+
+def _versions(text: str, words: dict[str, None]) -> Iterator[Fact]:
     if not _VERSIONED.isdisjoint(words):
         yield from _matches("version", _NAMED_VERSION, text)
     if "==" in text or ">=" in text:
         yield from _matches("version", _PINNED_VERSION, text)
-    if ":\\" in text:
-        yield from _matches("path", _DRIVE_PATH, text)
 
 
 def _codes(text: str, words: dict[str, None]) -> Iterator[Fact]:
-    """Words in capitals that may be codes: not shouted, and not common words."""
+    """Words in capitals that are called a code or marked as one, in a text that does not shout."""
     found = [word for word in words if word.isupper()]
     found = [code for word in found if 3 <= len(code := word.rstrip(".:!?")) <= 8]
     if len(found) > _CODES:
         return
     for code in found:
-        if code.isascii() and code.isalpha() and code not in _NO_CODE and code.lower() not in text:
-            yield "identifier", code
+        if code.isascii() and code.isalpha() and code not in _NO_CODE:
+            start = text.find(code)
+            if _CODE_CUE.search(text[max(0, start - 14) : start]):
+                yield "identifier", code
 
 
 def _matches(kind: LedgerKind, pattern: re.Pattern[str], text: str) -> Iterator[Fact]:
@@ -184,8 +209,6 @@ def _word_facts(word: str) -> Iterator[Fact]:
 
 
 def _word_fact(word: str) -> Fact | None:
-    if "@" in word and _EMAIL.fullmatch(word):
-        return "email", word
     if _HAS_DIGIT.search(word):
         return _numbered_fact(word)
     if "/" in word or "." in word:

@@ -16,7 +16,7 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _DELIMITER: Final = re.compile(r"<(?=\s{0,8}/?\s{0,8}conversation[-_\s]{0,4}record)", re.IGNORECASE)
 _FENCE: Final = re.compile(r"\s{0,3}(?:```|~~~)")
 _BULLET: Final = re.compile(r"\s*(?:[-*+•‣◦·–]\s|\(?\d{1,3}[.)]\s|[a-zA-Z][.)]\s|#{1,6}\s|[>|])")
-_CODE: Final = re.compile(r"[;{}]$|^\s{4,}\S|^\t|\w\(\S{0,80}\)[:;{]?$|=>|::|^\s*[$>]{1,3} ")
+_CODE: Final = re.compile(r"[;{}]$|^\s{4,}\S|^\t|\w\(\S{0,80}\)[:;{]?$|=>|\w::\w|^\s*[$>]{1,3} ")
 _TERMINATOR: Final = re.compile(
     r"(?<![.!?…])[.!?…]++[\"'»”’)\]]*+(?=\s)|[。！？｡．؟۔।]++[」』”’）\"]*+"
 )
@@ -171,6 +171,12 @@ def _sentence_ends(text: str) -> Iterator[int]:
             yield match.end()
 
 
+def _is_initial(text: str, start: int) -> bool:
+    """Whether a letter stands for a name: `J. Doe`, but not `option B. The`."""
+    before = text[max(0, start - 24) : start].split()
+    return text[start].isalpha() and not (before and before[-1].isalpha() and before[-1].islower())
+
+
 def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
     after = text[stop.end() : stop.end() + 24]
     if after.lstrip()[:1].islower():
@@ -179,7 +185,7 @@ def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
     if word is None:
         return False
     token = word[1].lower().lstrip("(\"'[«“")
-    if token in _ABBREVIATIONS or (len(token) == 1 and token.isalpha()):
+    if token in _ABBREVIATIONS or (len(token) == 1 and _is_initial(text, word.start())):
         return False
     if token.isdigit() and len(token) <= 2:
         return stop.start() > len(token) and _GERMAN_MONTH.match(after) is None
