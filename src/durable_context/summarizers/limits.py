@@ -25,8 +25,10 @@ def headline_cap(request: SummaryRequest) -> int:
     return min(request.headline_max_tokens, size_limit(input_tokens(request)) // 3)
 
 
-def text_cap(request: SummaryRequest) -> int:
-    """The tokens a summarizer aims at: the caller's cap, and clearly less than the input."""
-    tokens = input_tokens(request)
+def text_cap(request: SummaryRequest, tokens: int | None = None) -> int:
+    """The tokens a summarizer aims at: the caller's cap, and clearly less than the input, whose
+    size is `tokens` where it is not that of the request.
+    """
+    tokens = input_tokens(request) if tokens is None else tokens
     aim = max(int(SHARE * tokens), TINY // 2)
     return min(request.max_tokens, aim, size_limit(tokens) - headline_cap(request) - 1)
