@@ -28,6 +28,21 @@ _ABBREVIATED: Final = (
     "mme mlle m.m env p.ex av sra srta ud uds p.ej pág núm aprox dña"
 )
 _ABBREVIATIONS: Final = frozenset(_ABBREVIATED.split())
+_LETTERED: Final = frozenset(
+    [
+        "option",
+        "plan",
+        "variant",
+        "variante",
+        "choice",
+        "answer",
+        "type",
+        "class",
+        "part",
+        "i",
+        "und",
+    ]
+)
 _GERMAN_MONTH: Final = re.compile(
     r"\s+(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
 )
@@ -174,7 +189,7 @@ def _sentence_ends(text: str) -> Iterator[int]:
 def _is_initial(text: str, start: int) -> bool:
     """Whether a letter stands for a name: `J. Doe`, but not `option B. The`."""
     before = text[max(0, start - 24) : start].split()
-    return text[start].isalpha() and not (before and before[-1].isalpha() and before[-1].islower())
+    return text[start].isalpha() and not (before and before[-1].lower() in _LETTERED)
 
 
 def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
