@@ -17,7 +17,7 @@ from worker.errors import BuildFailed
 from worker.file_lock import file_lock
 
 BUILD_SECONDS = 1800.0
-REPORT_SECONDS = 5.0
+REPORT_SECONDS = 10.0
 KEPT_OUTPUT_LINES = 8
 
 Report = Callable[[str], None]
@@ -78,14 +78,21 @@ async def _run_go(
 
 
 async def _follow(process: asyncio.subprocess.Process, what: str, report: Report) -> list[str]:
-    """Count what Go says it has done, and return the end of what it said."""
+    """Tell every few seconds how far Go is, and return the end of what it said."""
     assert process.stdout is not None
-    begun = reported = time.monotonic()
-    steps, last_lines = 0, deque[str](maxlen=KEPT_OUTPUT_LINES)
-    async for line in process.stdout:
-        steps += 1
-        last_lines.append(line.decode(errors="replace").strip())
-        if time.monotonic() - reported > REPORT_SECONDS:
-            reported = time.monotonic()
-            report(f"{what} with Go: {steps} steps in {reported - begun:.0f} s, {last_lines[-1]}")
-    return list(last_lines)
+    begun = time.monotonic()
+    steps, last_lines = 0, deque[str](["preparing"], maxlen=KEPT_OUTPUT_LINES)
+    report(f"{what} with Go; the first time this takes some minutes")
+    while True:
+        until_report = asyncio.timeout(REPORT_SECONDS)
+        try:
+            async with until_report:
+                while line := await process.stdout.readline():
+                    steps += 1
+                    last_lines.append(line.decode(errors="replace").strip())
+            return list(last_lines)
+        except TimeoutError:
+            if not until_report.expired():
+                raise
+            seconds = time.monotonic() - begun
+            report(f"{what} with Go: {steps} steps in {seconds:.0f} s, last {last_lines[-1]}")
