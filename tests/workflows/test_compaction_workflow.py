@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import asyncpg
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowHistory
@@ -19,7 +20,7 @@ from durable_context.contracts import (
 )
 from durable_context.errors import CompactionFailed, SummarizerUnavailable
 from tests.compaction.scripted import ScriptedSummarizer
-from tests.workflows.orchestration import QUICK, Orchestration, StartWorker, record
+from tests.workflows.orchestration import PATIENCE, QUICK, Orchestration, StartWorker, record
 
 EVENTS_OF_A_PASS = 40
 EVENTS_OF_A_MERGE = 12
@@ -112,6 +113,24 @@ async def test_a_hint_during_a_pass_leads_to_another_look(
         result = await orchestration.result(branch)
     assert result.checkpoint_turn == 12
     assert [(one.from_turn, one.to_turn) for one in summarizer.asked] == [(1, 6), (7, 12)]
+
+
+async def test_a_hint_after_the_last_look_at_the_database_is_not_lost(
+    branch: Branch,
+    orchestration: Orchestration,
+    start_worker: StartWorker,
+    connection: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    await record(branch, 8)
+    async with start_worker():
+        async with connection.transaction():
+            await connection.execute("lock table durable_context.postings")
+            await orchestration.hint(branch)
+            await branch.wait_until_compacted(timeout=PATIENCE)
+            # Committed, not yet indexed: the run has looked for more work and found none.
+            await record(branch, 6)
+            await orchestration.hint(branch)
+        assert (await orchestration.result(branch)).checkpoint_turn == 12
 
 
 async def test_many_hints_make_one_summary(
@@ -207,7 +226,10 @@ async def test_a_failed_run_publishes_nothing_and_the_next_one_starts_clean(
 
 
 async def test_an_index_that_fails_does_not_fail_the_run(
-    branch: Branch, orchestration: Orchestration, start_worker: StartWorker, connection
+    branch: Branch,
+    orchestration: Orchestration,
+    start_worker: StartWorker,
+    connection: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
     await record(branch, 8)
     await connection.execute("alter table durable_context.postings rename to postings_away")
