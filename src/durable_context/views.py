@@ -56,6 +56,8 @@ def view_of(message: Message, *, max_tokens: int, counter: TokenCounter) -> Mess
 
 def content_view(text: str, max_tokens: int, counter: TokenCounter) -> str:
     """A text within `max_tokens`: a JSON document as its shape, others as beginning and end."""
+    if counter.fits(text, max_tokens):
+        return text
     document = _document(text)
     if document is not None:
         return _shape_view(text, document, max_tokens, counter)
