@@ -13,6 +13,7 @@ from durable_context.compaction_store import CompactionStore
 from durable_context.contracts import CompactionRequest, CompactionResult
 from durable_context.database import Pool
 from durable_context.errors import CompactionTimeout, CompactionUnavailable, InvalidTurn
+from durable_context.ids import check_ids
 from durable_context.lag import lag_of, next_segment, worth_a_hint
 from durable_context.messages import parse_message, turn_messages
 from durable_context.models import (
@@ -108,14 +109,15 @@ class Branch:
         When this returns the turn is committed. It is idempotent by `turn_key` (a retry needs the
         same key). With `prepared` or `expected_head` the branch must still stand where the prompt
         was made, unless `on_conflict="append"`. Temporal is told and not waited for. Raises
-        InvalidTurn, IncompleteToolExchange, TurnKeyConflict, HeadConflict, UnknownBranch.
+        InvalidTurn, IncompleteToolExchange, InvalidId, TurnKeyConflict, HeadConflict,
+        UnknownBranch.
         """
         _check_choice("outcome", outcome, Outcome)
         _check_choice("on_conflict", on_conflict, OnConflict)
         if occurred_at is not None and occurred_at.tzinfo is None:
             raise InvalidTurn(f"occurred_at={occurred_at!r} has no time zone; it needs one")
-        if turn_key is not None and (not turn_key or "\x00" in turn_key):
-            raise InvalidTurn(f"turn_key={turn_key!r} must be non-empty text without NUL")
+        if turn_key is not None:
+            check_ids(turn_key=turn_key)
         parsed = turn_messages(messages, outcome)
         key = turn_key or uuid4().hex
         row = turn_row(

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Self
 
 from durable_context.branch import Branch
 from durable_context.database import Pool, create_pool
-from durable_context.errors import DatabaseUnavailable, InvalidTurn
+from durable_context.errors import DatabaseUnavailable
+from durable_context.ids import check_ids
 from durable_context.policy import CompactionPolicy
 from durable_context.store import BranchRow, Store
 from durable_context.tokens import token_counter
@@ -57,8 +58,7 @@ class ContextClient:
         existing branch keeps the encoding it was made with. Raises DatabaseUnavailable.
         """
         token_counter(encoding)
-        if not tenant:
-            raise InvalidTurn(f"tenant={tenant!r} must not be empty")
+        check_ids(tenant=tenant)
         url = database_url or os.environ.get(DATABASE_URL)
         if not url:
             raise DatabaseUnavailable(f"no database: pass database_url, or set {DATABASE_URL}")
@@ -72,8 +72,8 @@ class ContextClient:
         )
 
     async def open_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
-        """The branch, made if absent. Raises InvalidTurn for an empty id or one with NUL in it."""
-        _check_ids(conversation_id=conversation_id, branch_id=branch_id)
+        """The branch, made if absent. Raises InvalidId."""
+        check_ids(conversation_id=conversation_id, branch_id=branch_id)
         row = await self._store.open_branch(
             conversation_id, branch_id, encoding=self._encoding, text_search="english"
         )
@@ -81,7 +81,7 @@ class ContextClient:
 
     async def find_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
         """The branch, which must exist. Raises UnknownBranch."""
-        _check_ids(conversation_id=conversation_id, branch_id=branch_id)
+        check_ids(conversation_id=conversation_id, branch_id=branch_id)
         row = await self._store.find_branch(conversation_id, branch_id)
         return self._branch(conversation_id, branch_id, row)
 
@@ -116,9 +116,3 @@ def _requests(temporal: "Client | str | None") -> "CompactionRequests | None":
     from durable_context.compaction_requests import CompactionRequests
 
     return CompactionRequests(None if temporal == FROM_ENVIRONMENT else temporal)
-
-
-def _check_ids(**ids: str) -> None:
-    for name, value in ids.items():
-        if not value or "\x00" in value:
-            raise InvalidTurn(f"{name}={value!r} must be non-empty text without NUL")

@@ -15,6 +15,10 @@ class DurableContextError(Exception):
         super().__init__(message or " ".join((self.__doc__ or "").split()))
 
 
+class InvalidId(DurableContextError):
+    """An id is not text that can be stored and looked up."""
+
+
 class InvalidTurn(DurableContextError):
     """The messages are not a turn."""
 

@@ -11,6 +11,7 @@ from durable_context import ContextClient, Message
 from durable_context.errors import (
     HeadConflict,
     IncompleteToolExchange,
+    InvalidId,
     InvalidTurn,
     SchemaMissing,
     TurnKeyConflict,
@@ -243,10 +244,11 @@ async def test_bad_arguments_name_the_value_and_what_is_allowed(client: ContextC
         await branch.record_turn(numbered(1), outcome="done")  # type: ignore[arg-type]
     with pytest.raises(InvalidTurn, match="time zone"):
         await branch.record_turn(numbered(1), occurred_at=datetime(2026, 1, 1))
-    with pytest.raises(InvalidTurn, match="turn_key=''"):
+    with pytest.raises(InvalidId, match="turn_key=''"):
         await branch.record_turn(numbered(1), turn_key="")
-    with pytest.raises(InvalidTurn, match="conversation_id=''"):
-        await client.open_branch("")
+    for bad in ("", "a\x00b", "\ud800", "x" * 501, 5):
+        with pytest.raises(InvalidId, match="conversation_id="):
+            await client.open_branch(bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="p50k_base"):
         await ContextClient.connect("postgresql://", temporal=None, encoding="p50k_base")
 
