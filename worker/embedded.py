@@ -12,13 +12,14 @@ from rich.console import Console
 from temporalio.client import Client
 
 from durable_context.migrations import migrate
+from durable_context.summarizers.chain import summarizer_from_specs
 from durable_context.temporal_calls import connect, register_search_attributes
 from worker.data_directory import DataDirectory
 from worker.errors import ChildFailed
 from worker.go_build import Report
 from worker.postgres_server import PostgresServer
 from worker.process_record import end_leftovers
-from worker.settings import EXTRACTIVE, EmbeddedSettings, parse_summarizers, with_temporal
+from worker.settings import EXTRACTIVE, EmbeddedSettings, with_temporal
 from worker.temporal_binary import ExternalTemporal, TemporalSource, find_temporal
 from worker.temporal_programs import NAMESPACE
 from worker.temporal_server import TemporalServer
@@ -48,7 +49,8 @@ class EmbeddedStack:
     ) -> None:
         self._settings = EmbeddedSettings.from_env(os.environ)
         self._directory = DataDirectory(Path(data_dir or self._settings.data_directory))
-        self._summarizers = parse_summarizers(",".join(summarizers))
+        self._summarizers = tuple(summarizers)
+        summarizer_from_specs(self._summarizers)  # refuses now what the worker would refuse later
         self._ui = ui
         self._report = report or _print
         self._exits = contextlib.AsyncExitStack()

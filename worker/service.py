@@ -19,10 +19,10 @@ from activities.compaction import CompactionActivities
 from durable_context.compaction import Compactor
 from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
 from durable_context.database import Pool, create_pool
+from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import TemporalUnreachable
 from worker.health import Check, HealthEndpoint
 from worker.settings import Deployment, Settings
-from worker.summarizers import make_summarizer
 from workflows.compaction import Compaction
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,8 @@ async def serve(settings: Settings) -> None:
     )
     async with pool:
         client = await _connect(settings)
-        compactor = Compactor(pool, make_summarizer(settings))
+        summarizer = summarizer_from_specs(settings.summarizers, base_url=settings.model_base_url)
+        compactor = Compactor(pool, summarizer)
         workers = make_workers(client, CompactionActivities(compactor), settings)
         logger.info("started: Temporal at %s", settings.temporal["target_host"])
         await _run(workers, settings, _checks(pool, client, workers), asked_to_stop)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 from temporalio.envconfig import ClientConfig
 
 from durable_context.models import Value
+from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import InvalidSettings
 
 EXIT_ADDRESS_IN_USE = 75
@@ -20,7 +21,6 @@ EXIT_ADDRESS_IN_USE = 75
 
 DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
 EXTRACTIVE = "extractive"
-MODEL_PREFIX = "model:"
 
 
 class Address(NamedTuple):
@@ -89,21 +89,6 @@ class EmbeddedSettings(Value):
         )
 
 
-def parse_summarizers(text: str) -> tuple[str, ...]:
-    """Raises ValueError with what is allowed."""
-    chain = tuple(part.strip() for part in text.split(","))
-    for position, spec in enumerate(chain):
-        if spec == EXTRACTIVE:
-            if position != len(chain) - 1:
-                raise ValueError(f"{EXTRACTIVE!r} never fails, so nothing may follow it")
-        elif not spec.removeprefix(MODEL_PREFIX) or not spec.startswith(MODEL_PREFIX):
-            raise ValueError(
-                f"{spec!r} is not a summarizer; allowed, separated by commas, are {EXTRACTIVE!r} "
-                f"and '{MODEL_PREFIX}NAME', for example 'model:openai:gpt-4o-mini'"
-            )
-    return chain
-
-
 def with_temporal(environ: Mapping[str, str], address: str, namespace: str) -> dict[str, str]:
     """The environment with this plain server in place of whatever it said of Temporal."""
     rest = {name: value for name, value in environ.items() if not name.startswith("TEMPORAL_")}
@@ -119,9 +104,10 @@ def _summarizers(environ: Mapping[str, str]) -> tuple[str, ...]:
     name = "DURABLE_CONTEXT_SUMMARIZERS"
     text = environ.get(name) or EXTRACTIVE
     try:
-        return parse_summarizers(text)
+        summarizer_from_specs(text.split(","))
     except ValueError as error:
         raise InvalidSettings(f"{name}={text!r}: {error}") from error
+    return tuple(spec.strip() for spec in text.split(","))
 
 
 def _required(environ: Mapping[str, str], name: str, example: str) -> str:

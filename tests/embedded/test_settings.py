@@ -64,9 +64,8 @@ def test_a_variable_that_is_set_to_nothing_is_not_set() -> None:
     ("name", "value", "allowed"),
     [
         ("DURABLE_CONTEXT_DATABASE_URL", "", "must be an address such as postgresql://"),
-        ("DURABLE_CONTEXT_SUMMARIZERS", "gpt-4o", "'model:NAME'"),
-        ("DURABLE_CONTEXT_SUMMARIZERS", "model:", "'model:NAME'"),
-        ("DURABLE_CONTEXT_SUMMARIZERS", "extractive,model:x", "nothing may follow it"),
+        ("DURABLE_CONTEXT_SUMMARIZERS", "gpt-4o", "'extractive' or 'model:PROVIDER:NAME'"),
+        ("DURABLE_CONTEXT_SUMMARIZERS", "model:openai:x,", "'extractive' or 'model:PROVIDER:"),
         ("DURABLE_CONTEXT_HEALTH_ADDRESS", "8080", "must be HOST:PORT"),
         ("DURABLE_CONTEXT_HEALTH_ADDRESS", "localhost:70000", "must be HOST:PORT"),
         ("DURABLE_CONTEXT_MAX_ACTIVITIES", "0", "a whole number from 1 to 1000"),
