@@ -97,6 +97,7 @@ _CJK_DATE: Final = re.compile(r"(?:(?:19|20)\d\d年)?\d{1,2}月\d{1,2}[日号]")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _CLOCK: Final = re.compile(r"\b\d{1,2}(?::\d\d){0,2} ?(?:[aApP]\.?[mM]\b|Uhr\b)|\b\d{1,2}:\d\d\b")
 
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _QUOTED_CODE: Final = re.compile(r"\"([A-Z]{3,8})\"")
 _QUOTED_NAME: Final = re.compile(
     r"\"(?:first_?name|given_?name)\": ?\"([^\"]{1,30})\""
@@ -118,6 +119,8 @@ _NO_CODE: Final = frozenset(_NO_CODES.split())
 
 def facts_of(text: str) -> Iterator[Fact]:
     """Facts that any text can hold; a fact may come twice."""
+    if "\\" in text and text.lstrip()[:1] in ("{", "["):
+        text = _ESCAPE.sub(_unescaped, text)
     if "://" in text:
         for match in _URL.finditer(text):
             yield from _url(match[0].rstrip(".,;:!?)]}*_"))
@@ -191,6 +194,13 @@ def _codes(text: str, words: dict[str, None]) -> Iterator[Fact]:
 def _matches(kind: LedgerKind, pattern: re.Pattern[str], text: str) -> Iterator[Fact]:
     for match in pattern.finditer(text):
         yield kind, one_line(match[0]).rstrip(".,")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """What an escape in a JSON string stands for, with a space for every kind of white space."""
+    if escape[1]:
+        return chr(int(escape[1], 16))
+    return " " if escape[2] in "nrtbf" else escape[2]
 
 
 def _url(url: str) -> Iterator[Fact]:
