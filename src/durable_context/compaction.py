@@ -137,14 +137,16 @@ class Compactor:
         try:
             drafted = await self._drafting.draft(asked, request.policy, failing_for)
         except SummarizerError as error:
-            await drafts.count_attempt(request.compaction_id, recipe, error.attempts, str(error))
+            await drafts.count_attempt(
+                request.compaction_id, recipe, error.attempts, str(error), failed=True
+            )
             if isinstance(error, SummarizerRejected):
                 await drafts.fail(request.compaction_id, str(error))
             raise
         failed = drafted.error
         calls = (*(failed.attempts if failed else ()), *drafted.draft.attempts)
         message = str(failed) if failed else None
-        await drafts.count_attempt(request.compaction_id, recipe, calls, message)
+        await drafts.count_attempt(request.compaction_id, recipe, calls, message, failed=False)
         return drafted
 
     async def _publish(

@@ -266,6 +266,7 @@ class CompactionStore:
         )
         await connection.execute(
             "update durable_context.compactions set status = 'completed', error = null,"
+            " attempts = attempts + 1,"
             " tokens_before = $4, tokens_after = $5, finished_at = clock_timestamp()"
             " where tenant = $1 and branch_uuid = $2 and compaction_id = $3",
             self._tenant,

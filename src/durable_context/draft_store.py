@@ -117,12 +117,23 @@ class DraftStore:
         return kept
 
     async def count_attempt(
-        self, compaction_id: UUID, recipe: str, calls: Sequence[Attempt], error: str | None
+        self,
+        compaction_id: UUID,
+        recipe: str,
+        calls: Sequence[Attempt],
+        error: str | None,
+        *,
+        failed: bool,
     ) -> None:
-        """Note on the compaction that a summarizer was asked, and how each call went."""
+        """Note on the compaction how each call of a summarizer went.
+
+        Until it is published a compaction counts failed attempts; the one that succeeds is added
+        when it is, so that merges do not look like retries.
+        """
         async with acquired(self._pool) as connection:
             await connection.execute(
-                "update durable_context.compactions set attempts = attempts + 1,"
+                "update durable_context.compactions set"
+                " attempts = attempts + $7::boolean::integer,"
                 " usage = (usage::jsonb || $4::text::jsonb)::json, recipe = $5,"
                 " error = coalesce($6, error)"
                 " where tenant = $1 and branch_uuid = $2 and compaction_id = $3",
@@ -132,6 +143,7 @@ class DraftStore:
                 stored_json.dumps(_dumped(calls)),
                 recipe,
                 error,
+                failed,
             )
 
     async def fail(self, compaction_id: UUID, error: str) -> None:
