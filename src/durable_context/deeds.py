@@ -10,7 +10,7 @@ from durable_context.models import Message, ToolCall
 from durable_context.text import ELLIPSIS, message_text, one_line, shorten
 from durable_context.tokens import TokenCounter
 
-_SHOWN_ARGUMENTS: Final = 3
+_ARGUMENTS: Final = 3
 _VALUE_CHARS: Final = 48
 _ERROR_CHARS: Final = 90
 _TRIED: Final = 24
@@ -19,18 +19,23 @@ _ANSWER_CHARS: Final = 40
 
 
 class Deed(NamedTuple):
-    """What one call did, and with fewer arguments; a higher rank matters more."""
+    """What one call did; a higher rank matters more."""
 
-    text: str
-    brief: str
+    call: ToolCall
+    outcome: str
     rank: int
+
+    def text(self, arguments: int = _ARGUMENTS) -> str:
+        """The call with so many of its arguments, and how it ended."""
+        shown = _arguments(self.call.arguments, arguments)
+        return f"{one_line(self.call.name)}({shown}) {self.outcome}"
 
 
 def deeds_of(messages: Sequence[Message]) -> Iterator[Deed]:
     results = {m.tool_call_id: m for m in messages if m.role == "tool"}
     for message in messages:
         for call in message.tool_calls:
-            yield _deed(call, results.get(call.id))
+            yield Deed(call, *_outcome(call, results.get(call.id)))
 
 
 def chosen_deeds(messages: Sequence[Message], room: int, counter: TokenCounter) -> str:
@@ -41,23 +46,15 @@ def chosen_deeds(messages: Sequence[Message], room: int, counter: TokenCounter) 
     left = room - counter.count(tally)
     kept: dict[int, str] = {}
     for index in ranked[:_TRIED]:
-        for text in (deeds[index].text, deeds[index].brief):
+        for text in map(deeds[index].text, (_ARGUMENTS, 1)):
             size = counter.count(f" {text};")
             if size <= left:
                 kept[index] = text
                 left -= size
                 break
         if not kept:
-            return shorten(tally + deeds[index].brief, room, counter)
+            return shorten(tally + deeds[index].text(1), room, counter)
     return tally + "; ".join(kept[index] for index in sorted(kept))
-
-
-def _deed(call: ToolCall, result: Message | None) -> Deed:
-    outcome, rank = _outcome(call, result)
-    name = one_line(call.name)
-    arguments = (_arguments(call.arguments, shown) for shown in (_SHOWN_ARGUMENTS, 1))
-    text, brief = (f"{name}({shown}) {outcome}" for shown in arguments)
-    return Deed(text, brief, rank)
 
 
 def _outcome(call: ToolCall, result: Message | None) -> tuple[str, int]:
@@ -82,9 +79,11 @@ def _arguments(text: str, count: int) -> str:
     pairs = [(name, shown) for name, value in named if (shown := _value(value))]
     if len(pairs) == 1 and len(pairs[0][1]) > 24:
         return pairs[0][1]
+    if len(pairs) <= count:
+        return ", ".join(f"{name}={shown}" for name, shown in pairs)
     best = sorted(range(len(pairs)), key=lambda i: (-_worth(*pairs[i]), i))[:count]
     shown = [f"{pairs[i][0]}={pairs[i][1]}" for i in sorted(best)]
-    return ", ".join([*shown, ELLIPSIS] if len(pairs) > len(shown) else shown)
+    return ", ".join([*shown, ELLIPSIS])
 
 
 def _value(value: Any) -> str:

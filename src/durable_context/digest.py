@@ -40,7 +40,7 @@ def _fitted(
     """Each part cut to its share of the room; what one leaves goes to the others."""
     parts = {name: pieces for name, pieces in _parts(messages) if pieces}
     whole = {name: ("; " if name == "Did" else " ").join(parts[name]) for name in parts}
-    sizes = {name: _size(_labelled(name, whole[name]), room, counter) for name in parts}
+    sizes = {name: counter.count_to(_labelled(name, whole[name]), room) + 1 for name in parts}
     shares = _shares(sizes, room)
     for name, pieces in parts.items():
         if sizes[name] <= shares[name]:
@@ -58,16 +58,12 @@ def _fitted(
 def _parts(messages: Sequence[Message]) -> Iterator[tuple[str, list[str]]]:
     """What each part says when there is room for all of it, in pieces."""
     yield "Asked", pieces_of("\n".join(message_text(m) for m in messages if m.role == "user"))
-    yield "Did", [deed.text for deed in deeds_of(messages)]
+    yield "Did", [deed.text() for deed in deeds_of(messages)]
     for message in reversed(messages):
         if message.role == "assistant" and (pieces := pieces_of(message_text(message))):
             answers = not message.tool_calls and len(messages) > 1
             yield "Answered" if answers else "Said", pieces
             return
-
-
-def _size(text: str, limit: int, counter: TokenCounter) -> int:
-    return counter.count(text) + 1 if counter.fits(text, limit) else limit + 1
 
 
 def _shares(sizes: dict[str, int], room: int) -> dict[str, int]:

@@ -103,7 +103,11 @@ class TokenCounter:
 
     def fits(self, text: str, max_tokens: int) -> bool:
         """Whether the text is at most `max_tokens`, without counting all of a long one."""
-        return len(self._first_tokens(text, max_tokens)) <= max_tokens
+        return self.count_to(text, max_tokens) <= max_tokens
+
+    def count_to(self, text: str, limit: int) -> int:
+        """Tokens of a text, or `limit + 1` when it has more."""
+        return min(len(self._first_tokens(text, limit)), limit + 1)
 
     def truncate(self, text: str, max_tokens: int) -> str:
         """The longest beginning that is at most `max_tokens`, never half a character."""
@@ -120,6 +124,7 @@ class TokenCounter:
 
     def _first_tokens(self, text: str, wanted: int) -> list[int]:
         """More than `wanted` tokens of the text's beginning, or all of them."""
+        wanted = max(wanted, 0)
         size = 8 * wanted + 64
         while True:
             tokens = self._encode(text[:size])

@@ -39,8 +39,8 @@ def view_of(message: Message, *, max_tokens: int, counter: TokenCounter) -> Mess
     if isinstance(message.content, tuple):
         total = counter.count_message(message.model_copy(update={"tool_calls": ()}))
     else:
-        total = _size(text, max_tokens, counter)
-    sizes = [total, *(_size(call.arguments, max_tokens, counter) for call in message.tool_calls)]
+        total = counter.count_to(text, max_tokens)
+    sizes = [total, *(counter.count_to(c.arguments, max_tokens) for c in message.tool_calls)]
     if sum(sizes) <= max_tokens:
         return message
     shares = _shares(sizes, max_tokens)
@@ -62,11 +62,6 @@ def content_view(text: str, max_tokens: int, counter: TokenCounter) -> str:
     if document is not None:
         return _shape_view(text, document, max_tokens, counter)
     return _text_view(text, max_tokens, counter)
-
-
-def _size(text: str, limit: int, counter: TokenCounter) -> int:
-    """Tokens of a text, or one more than the limit when it has more."""
-    return counter.count(text) if counter.fits(text, limit) else limit + 1
 
 
 def _shares(sizes: Sequence[int], room: int) -> list[int]:
