@@ -9,7 +9,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 
-from durable_context import Branch
+from durable_context import Branch, CompactionPolicy
 from durable_context.contracts import (
     COMPACTION_FAILED,
     PROGRESS,
@@ -18,7 +18,9 @@ from durable_context.contracts import (
     TurnHint,
     compaction_workflow_id,
 )
+from durable_context.database import Pool
 from durable_context.errors import CompactionFailed, SummarizerUnavailable
+from tests.compacting import compact_once
 from tests.compaction.scripted import ScriptedSummarizer
 from tests.workflows.orchestration import PATIENCE, QUICK, Orchestration, StartWorker, record
 
@@ -96,6 +98,35 @@ async def test_compact_now_outlasts_runs_that_continue_as_new(
     assert [checkpoint.turn_no for checkpoint in await branch.checkpoints()] == [*range(6, 43, 6)]
     assert len(runs) == 4
     assert all(len(run.events) <= 2 * EVENTS_OF_A_PASS for run in runs)
+
+
+async def test_a_hinted_run_goes_on_in_new_runs_until_nothing_is_due(
+    branch: Branch, orchestration: Orchestration, start_worker: StartWorker
+) -> None:
+    policy = QUICK.model_copy(update={"passes_per_run": 2})
+    await record(branch, 32)
+    async with start_worker():
+        await orchestration.hint(branch, policy)
+        assert (await orchestration.result(branch)).checkpoint_turn == 30
+        assert len(await orchestration.chain(branch)) == 3
+
+
+async def test_a_run_whose_plan_was_overtaken_plans_again(
+    branch: Branch, orchestration: Orchestration, start_worker: StartWorker, pool: Pool
+) -> None:
+    summarizer = ScriptedSummarizer()
+    summarizer.gate.clear()
+    await record(branch, 14)
+    async with start_worker(summarizer):
+        await orchestration.hint(branch)
+        await summarizer.arrived.wait()
+        assert await compact_once(pool, branch.branch_uuid, CompactionPolicy(segment_turns=4))
+        summarizer.gate.set()
+        assert (await orchestration.result(branch)).checkpoint_turn == 10
+    leaves = [(node.from_turn, node.to_turn) for node in await branch.summaries()]
+    assert leaves == [(1, 4), (5, 10)]
+    statuses = {(c.from_turn, c.to_turn): c.status for c in await branch.compactions()}
+    assert statuses == {(1, 4): "completed", (1, 6): "failed", (5, 10): "completed"}
 
 
 async def test_a_hint_during_a_pass_leads_to_another_look(
