@@ -5,7 +5,7 @@ histories are.
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -134,7 +134,7 @@ class Compactions:
 @asynccontextmanager
 async def compactions_stack(
     directory: Path, corpus: Corpus, report: Report
-) -> AsyncIterator[Compactions]:
+) -> AsyncGenerator[Compactions]:
     async with EmbeddedStack(directory, ui=False, report=report) as stack:
         environment = _environment(stack)
         settings = Settings.from_env(environment)
@@ -160,7 +160,7 @@ def _environment(stack: EmbeddedStack) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _bare_worker(directory: Path, environment: dict[str, str]) -> AsyncIterator[None]:
+async def _bare_worker(directory: Path, environment: dict[str, str]) -> AsyncGenerator[None]:
     command = Command(
         [sys.executable, "-m", "benchmarks.bare_workflow"], environment, directory=CHECKOUT
     )

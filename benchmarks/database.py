@@ -1,6 +1,6 @@
 """A durable PostgreSQL of the benchmark's own, and branches of any length in it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,7 @@ def silence(line: str) -> None:
 
 
 @asynccontextmanager
-async def benchmark_database(directory: Path) -> AsyncIterator[Database]:
+async def benchmark_database(directory: Path) -> AsyncGenerator[Database]:
     async with PostgresServer(directory) as server:
         url = server.database_url
         await migrate(url)

@@ -39,7 +39,7 @@ def prepare_goals(measured: Sequence[Beside]) -> Iterator[Goal]:
     plain = [each for each in measured if each.kind == NO_RETRIEVAL]
     for each in plain:
         yield Goal(f"prepare at {each.turns:,} turns", each.ratio, PREPARE_RATIO)
-    yield Goal("prepare, longest over shortest", flatness(plain, NO_RETRIEVAL), PREPARE_FLATNESS)
+    yield Goal("prepare at most over fewest turns", flatness(plain, NO_RETRIEVAL), PREPARE_FLATNESS)
 
 
 def record_goals(measured: Sequence[Beside]) -> Iterator[Goal]:

@@ -12,11 +12,12 @@ from durable_context import Branch, Budget, CompactionPolicy, PreparedContext
 from durable_context.database import acquired
 from durable_context.tokens import token_counter
 
-NO_RETRIEVAL = "no retrieval"
+NO_RETRIEVAL = "none"
+"""The kind of call in which nothing is searched for; others are named by what is searched with."""
 MESSAGE_TOKENS: Mapping[str, int] = {
     NO_RETRIEVAL: 10,
-    "10-token message": 10,
-    "100-token message": 100,
+    "10 tokens": 10,
+    "100 tokens": 100,
 }
 MESSAGES = 50
 """Different user messages, in turn: ranking costs what the terms of each cost."""

@@ -13,7 +13,7 @@ from durable_context import Branch
 from durable_context.database import acquired
 from durable_context.stored_json import dumps
 
-ROWS: Mapping[str, int] = {"1 KB turn": TYPICAL_ROWS, "8 KB turn": LARGE_ROWS}
+ROWS: Mapping[str, int] = {"1 KB": TYPICAL_ROWS, "8 KB": LARGE_ROWS}
 WATCHED = 40
 WARMUP = 20
 INSERT = "insert into bare.turns (messages) values ($1)"

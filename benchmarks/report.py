@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -38,12 +39,12 @@ class Results:
 
     def show(self, console: Console) -> None:
         if self.prepare:
-            console.print(_table("prepare beside a keyed fetch of the same bytes", self.prepare))
+            title = "prepare, beside a fetch of the same bytes by key"
+            console.print(_table(title, "retrieval", self.prepare))
             console.print(_flatness_line(self.prepare))
         if self.record:
-            console.print(
-                _table("record_turn beside a bare insert of the same messages", self.record)
-            )
+            title = "record_turn, beside an insert of the same messages as text"
+            console.print(_table(title, "turn", self.record))
         if self.throughput is not None:
             console.print(_throughput_line(self.throughput))
             console.print(_histories_table(self.histories))
@@ -61,31 +62,30 @@ def _flatness(measured: Sequence[Beside]) -> dict[str, float]:
 def _flatness_line(measured: Sequence[Beside]) -> str:
     turns = sorted({each.turns for each in measured})
     figures = (f"{kind} {ratio:.2f}" for kind, ratio in _flatness(measured).items())
-    return f"p50 at {turns[-1]:,} over p50 at {turns[0]:,} turns: {', '.join(figures)}\n"
+    return f"ours at {turns[-1]:,} turns over ours at {turns[0]:,}: {', '.join(figures)}\n"
 
 
-def _table(title: str, measured: Sequence[Beside]) -> Table:
-    columns = ("ours p50", "p99", "bare p50", "p99", "ratio", "in database", "in Python")
-    table = _empty(f"{title}, in ms", "turns", "", "bytes", *columns)
+def _table(title: str, kind: str, measured: Sequence[Beside]) -> Table:
+    columns = ("ours", "p99", "bare", "p99", "ratio", "in SQL", "Python")
+    table = _empty(f"{title}; median and p99 in ms", "turns", kind, "bytes", *columns)
     for each in measured:
-        figures = (each.ours.p50, each.ours.p99, each.bare.p50, each.bare.p99)
         table.add_row(
             f"{each.turns:,}",
             each.kind,
             f"{each.size:,}",
-            *(f"{figure:.2f}" for figure in figures),
+            *(f"{time:.2f}" for time in (each.ours.p50, each.ours.p99)),
+            *(f"{time:.2f}" for time in (each.bare.p50, each.bare.p99)),
             f"[bold]{each.ratio:.2f}[/bold]",
-            f"{each.database_ms:.2f}",
-            f"{each.python_ms:.2f}",
+            *(f"{time:.2f}" for time in (each.database_ms, each.python_ms)),
         )
     return table
 
 
 def _throughput_line(throughput: Throughput) -> str:
     return (
-        f"{throughput.branches} branches at once, median of {throughput.repetitions}:"
-        f" {throughput.ours_per_second:.1f} compactions a second beside"
-        f" {throughput.bare_per_second:.1f} bare workflows, ratio {throughput.ratio:.2f}\n"
+        f"compactions: {throughput.ours_per_second:.1f} a second, beside"
+        f" {throughput.bare_per_second:.1f} bare workflows: [bold]{throughput.ratio:.2f}[/bold]"
+        f" ({throughput.branches} at once, median of {throughput.repetitions})\n"
     )
 
 
@@ -106,7 +106,7 @@ def _goals_table(goals: Sequence[Goal]) -> Table:
 
 
 def _empty(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):
-        table.add_column(column, justify="left" if not position or not column else "right")
+        table.add_column(column, justify="right" if position else "left", no_wrap=True)
     return table
