@@ -8,6 +8,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -50,8 +51,9 @@ async def serve(settings: Settings) -> None:
         summarizer = summarizer_from_specs(settings.summarizers, base_url=settings.model_base_url)
         compactor = Compactor(pool, summarizer)
         workers = make_workers(client, CompactionActivities(compactor), settings)
-        logger.info("started: Temporal at %s", settings.temporal["target_host"])
-        await _run(workers, settings, _checks(pool, client, workers), asked_to_stop)
+        async with _health(settings, pool, client, workers):
+            logger.info("started: Temporal at %s", settings.temporal["target_host"])
+            await _run(workers, asked_to_stop)
     logger.info("stopped")
 
 
@@ -90,25 +92,24 @@ async def _connect(settings: Settings) -> Client:
         raise TemporalUnreachable(f"no Temporal server at {address!r}: {error}") from error
 
 
-async def _run(
-    workers: tuple[Worker, ...],
-    settings: Settings,
-    checks: tuple[Mapping[str, Check], Mapping[str, Check]],
-    asked_to_stop: asyncio.Event,
-) -> None:
+async def _run(workers: tuple[Worker, ...], asked_to_stop: asyncio.Event) -> None:
     running = [asyncio.create_task(worker.run()) for worker in workers]
     stopping = asyncio.create_task(asked_to_stop.wait())
-    live, ready = checks
     try:
-        if settings.health is None:
-            await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
-        else:
-            async with HealthEndpoint(settings.health, live=live, ready=ready):
-                await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
         await asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.gather(*running)
+
+
+def _health(
+    settings: Settings, pool: Pool, client: Client, workers: tuple[Worker, ...]
+) -> AbstractAsyncContextManager[object]:
+    if settings.health is None:
+        return nullcontext()
+    live, ready = _checks(pool, client, workers)
+    return HealthEndpoint(settings.health, live=live, ready=ready)
 
 
 def _checks(
