@@ -67,10 +67,11 @@ def read_lines(text: str, group: int) -> Iterator[Said]:
         assert match is not None
         label, day = match["label"] or label, match["day"] or day
         speaker, said = match["speaker"] or "", match["text"]
-        if label.startswith("[turns") and speaker:
-            speaker, said = "", f"{speaker}: {said}"
+        said_on = day
+        if label.startswith("[turns"):
+            said_on, speaker, said = "", "", f"{speaker}: {said}" if speaker else said
         if said.strip():
-            yield Said(group, place, label, day, speaker, said.strip())
+            yield Said(group, place, label, said_on, speaker, said.strip())
 
 
 def _joined(sentences: Sequence[str]) -> str:

@@ -63,13 +63,14 @@ def _leaf(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
 
 def _about(chosen: Sequence[Said], *, acting: bool) -> str:
     """The best early wish of a user, or between people the best statement and whose it is."""
-    if acting:
-        wishes = [one for one in enumerate(chosen) if one[1].rank == 0]
-        wishes = [one for one in wishes if one[1].bonus > ASKED] or wishes
-        _, best = min(wishes, key=lambda one: one[0] + one[1].group, default=(0, None))
-        return best.text if best else ""
     stated = [one for one in chosen if "?" not in one.text and not one.text.startswith("[")]
-    return next((f"{one.speaker}: {one.text}" for one in stated), "")
+    if not acting:
+        return next((f"{one.speaker}: {one.text}" for one in stated), "")
+    asked = [(place + one.group, one) for place, one in enumerate(chosen) if one.rank == 0]
+    wishes = [one for one in asked if one[1].bonus > ASKED] or asked
+    if wishes:
+        return min(wishes, key=lambda one: one[0])[1].text
+    return stated[0].text if stated else ""
 
 
 def _tools(turns: Sequence[Turn], cap: int, counter: TokenCounter) -> Iterator[Said]:

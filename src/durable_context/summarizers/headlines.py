@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Final
 
 from durable_context.summarizers.salience import WORD, term_weights, terms
@@ -16,6 +17,8 @@ _GOAL_SHARE: Final = 0.65
 _FEWEST_TOKENS: Final = 8
 _URL: Final = re.compile(r"https?://\S+")
 _ASIDE: Final = re.compile(r"\[[^\]\n]{0,300}\]|https?://\S+")
+_NUMBER: Final = re.compile(r"[\W\d]+")
+_SPOKEN: Final = re.compile(r"[^:]{1,40}: ")
 _POLITE: Final = re.compile(
     r"(?:(?:hi|hey|hello|thanks|thank you|ok|okay|yes|sure|great|so|also|now|then|well)\b\W*"
     r"|i['’]?(?:d| would) like(?: you)? to |i['’]?(?:m| am) (?:looking|trying|hoping) to "
@@ -31,32 +34,53 @@ def goal_headline(goal: str, texts: Sequence[str], max_tokens: int, counter: Tok
     polite = _POLITE.match(asked)
     asked = (asked[polite.end() :] if polite else asked).strip(" .!?:;,") or asked
     line = shorten(asked[:1].upper() + asked[1:], int(max_tokens * _GOAL_SHARE), counter)
-    joint = f"{line} · " if line else ""
-    for phrase in _phrases(texts, set(terms(asked))):
-        longer = f"{joint}{phrase}"
-        if counter.count(longer) > max_tokens:
-            break
-        line, joint = longer, f"{longer}, "
-    return line
+    topics = _phrases(texts, set(terms(asked)))
+    return _filled(line, " · ", ", ", topics, max_tokens, counter)
 
 
 def joined_headline(headlines: Sequence[str], max_tokens: int, counter: TokenCounter) -> str:
-    """What each of the headlines begins with, as many as fit."""
+    """What each of the headlines begins with, or its topics where that is "Ana: I went to"."""
     starts = dict.fromkeys(re.split(r" · |; ", one_line(text), maxsplit=1)[0] for text in headlines)
-    share = max(_FEWEST_TOKENS, max_tokens // max(1, len(starts)))
-    line = joint = ""
-    for start in starts:
-        longer = f"{line}{joint}{shorten(start, share - 1, counter)}"
-        if counter.count(longer) > max_tokens:
-            break
-        line, joint = longer, "; "
+    parts: Iterator[str]
+    if any(_SPOKEN.match(start) for start in starts):
+        parts, separator = _topics([_SPOKEN.sub("", text) for text in headlines]), ", "
+    else:
+        share = max(_FEWEST_TOKENS, max_tokens // max(1, len(starts))) - 1
+        parts, separator = (shorten(start, share, counter) for start in starts), "; "
+    line = _filled("", "", separator, parts, max_tokens, counter)
     return line or shorten(one_line(" ".join(headlines)), max_tokens, counter)
 
 
-def _phrases(texts: Sequence[str], said: set[str]) -> Iterator[str]:
-    """Best first; none that says what `said` or an earlier one does."""
+def _filled(
+    line: str,
+    joint: str,
+    separator: str,
+    parts: Iterator[str],
+    max_tokens: int,
+    counter: TokenCounter,
+) -> str:
+    for part in parts:
+        longer = f"{line}{joint}{part}" if line else part
+        if counter.count(longer) > max_tokens:
+            break
+        line, joint = longer, separator
+    return line
+
+
+def _topics(texts: Sequence[str]) -> Iterator[str]:
+    """The best phrase of each text, then the second best of each."""
     weights = term_weights(terms(text) for text in texts)
-    for phrase in _ranked(texts, weights):
+    rows = zip_longest(*(_ranked([text], weights) for text in texts), fillvalue="")
+    return _new((phrase for row in rows for phrase in row), set())
+
+
+def _phrases(texts: Sequence[str], said: set[str]) -> Iterator[str]:
+    return _new(_ranked(texts, term_weights(terms(text) for text in texts)), said)
+
+
+def _new(phrases: Iterable[str], said: set[str]) -> Iterator[str]:
+    """Those that share no term with `said` or an earlier one."""
+    for phrase in phrases:
         bag = set(terms(phrase))
         if bag and not bag & said:
             said |= bag
@@ -102,4 +126,4 @@ def _is_telling(word: str) -> bool:
     """Neither a stop word, a bare number, nor an English adverb."""
     folded = word.lower()
     adverb = len(folded) > 5 and folded.endswith("ly")
-    return folded not in STOP_WORDS and not word.isdigit() and not adverb
+    return folded not in STOP_WORDS and not _NUMBER.fullmatch(word) and not adverb

@@ -17,6 +17,7 @@ _SKELETON_SHARE: Final = 0.6
 _NODE_SENTENCES: Final = 120
 _USER: Final = 1.1
 _CALLS: Final = 0.8
+_ASIDE: Final = 0.4
 
 
 def merge(
@@ -25,7 +26,9 @@ def merge(
     """Headline and text."""
     skeleton = list(_skeleton(nodes, cap, counter))
     said = [one for group, node in enumerate(nodes) for one in _of_node(group, node)]
-    selection = Selection(said, fixed=skeleton, acting=any(one.speaker == TOOLS for one in said))
+    acting = any(one.speaker == TOOLS for one in said)
+    told = [one.text for one in skeleton]
+    selection = Selection(said, fixed=skeleton, acting=acting, told=told)
     headline = joined_headline([node.headline for node in nodes], headline_tokens, counter)
     return headline, select(selection, cap, counter).text
 
@@ -56,10 +59,10 @@ def _written(group: int, text: str) -> Iterator[Said]:
         elif not line.speaker:
             yield line._replace(bonus=_USER, rank=0)
         else:
-            rank = 0 if line.speaker == "User" else 1
-            bonus = _USER if line.speaker == "User" else 1.0
+            by_user = line.speaker == "User"
             for sentence in plain_sentences(line.text):
-                yield line._replace(text=sentence, bonus=bonus, rank=rank)
+                bonus = _ASIDE if sentence.startswith("[") else _USER if by_user else 1.0
+                yield line._replace(text=sentence, bonus=bonus, rank=0 if by_user else 1)
 
 
 def _prose(group: int, text: str) -> Iterator[Said]:

@@ -62,12 +62,14 @@ def term_weights(bags: Iterable[Iterable[str]]) -> dict[str, float]:
     }
 
 
-def choose(units: Sequence[Unit], budget: int, *, acting: bool = False) -> list[int]:
+def choose(
+    units: Sequence[Unit], budget: int, *, acting: bool = False, told: Sequence[str] = ()
+) -> list[int]:
     """Indices of the units to keep, best first, together within `budget` tokens.
 
-    `acting`: an assistant with tools works for the user, whose wishes then say most.
+    `acting`: an assistant works for the user, whose wishes then say most. `told` is said anyway.
     """
-    race = _Race(units, _LEADS[acting])
+    race = _Race(units, _LEADS[acting], told)
     left = set(range(len(units)))
     chosen: list[int] = []
     while left := {i for i in left if units[i].tokens <= budget}:
@@ -82,9 +84,10 @@ def choose(units: Sequence[Unit], budget: int, *, acting: bool = False) -> list[
 class _Race:
     """The values of units, which fall as others like them are taken."""
 
-    def __init__(self, units: Sequence[Unit], leads: Sequence[float]) -> None:
+    def __init__(self, units: Sequence[Unit], leads: Sequence[float], told: Sequence[str]) -> None:
         self._units = units
-        self._bags = [frozenset(terms(unit.text)) for unit in units]
+        texts = [*(unit.text for unit in units), *told]
+        self._bags = [frozenset(terms(text)) for text in texts]
         self._weights = term_weights(self._bags)
         self._sums = [sum(self._weights[term] for term in sorted(bag)) for bag in self._bags]
         self._overlap = [0.0] * len(units)
@@ -92,6 +95,8 @@ class _Race:
         self._values = [self._base(i) for i in range(len(units))]
         for i in _leaders(units, self._values):
             self._values[i] *= leads[units[i].rank]
+        for known in range(len(units), len(texts)):
+            self._cover(known, range(len(units)))
 
     def value(self, i: int) -> float:
         crowding = _CROWDING ** self._crowd[self._units[i].group]
@@ -99,8 +104,11 @@ class _Race:
 
     def take(self, best: int, left: Iterable[int]) -> None:
         self._crowd[self._units[best].group] += 1
+        self._cover(best, left)
+
+    def _cover(self, known: int, left: Iterable[int]) -> None:
         for i in left:
-            self._overlap[i] = max(self._overlap[i], self._similarity(i, best))
+            self._overlap[i] = max(self._overlap[i], self._similarity(i, known))
 
     def _base(self, i: int) -> float:
         unit = self._units[i]

@@ -12,11 +12,14 @@ _SENTENCE_TOKENS: Final = 60
 
 
 class Selection(NamedTuple):
-    """What there is to choose from. `fixed` lines are never left out; `acting` as in `choose`."""
+    """What there is to choose from. `fixed` lines are never left out; `acting` and `told` are those
+    of `choose`.
+    """
 
     said: Sequence[Said]
     fixed: Sequence[Said] = ()
     acting: bool = False
+    told: Sequence[str] = ()
 
 
 class Selected(NamedTuple):
@@ -35,7 +38,8 @@ def select(selection: Selection, cap: int, counter: TokenCounter) -> Selected:
         Unit(one.text, one.group, counter.count(one.text) + 1, one.bonus, one.rank) for one in said
     ]
     room = cap - sum(counter.count(one.text) + 3 for one in selection.fixed)
-    best = [said[i] for i in choose(units, room, acting=selection.acting)]
+    chosen = choose(units, room, acting=selection.acting, told=selection.told)
+    best = [said[i] for i in chosen]
     chosen = list(best)
     text = render([*chosen, *selection.fixed])
     while chosen and counter.count(text) > cap:

@@ -22,7 +22,7 @@ together too toward try trying under until up upon us use used using very via wa
 wasn't way we we'd we'll we're we've well went were weren't what what's when when's where where's
 whether which while who who's whom whose why will with within without won't would wouldn't yeah
 yep yes yet you you'd you'll you're you've your yours yourself currently great awesome amazing wow
-glad nice cool lot lots kind pretty
+glad nice cool lot lots kind pretty ago today tomorrow tonight yesterday
 
 aber alle als also am an auch auf aus bei bin bis bist da damit dann das dass dein deine dem den
 der des dich dies diese dieser doch dort du durch ein eine einem einen einer eines er es euch für
