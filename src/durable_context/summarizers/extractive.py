@@ -24,6 +24,9 @@ RECIPE: Final = "extractive/1"
 
 _TOOLS_SHARE: Final = 0.4
 _FEWEST_TOOL_TOKENS: Final = 20
+_LATER: Final = 3
+_WISH: Final = 5
+"""For the headline, places in the order of salience that a later turn costs and a wish gains."""
 
 
 class ExtractiveSummarizer:
@@ -66,11 +69,12 @@ def _about(chosen: Sequence[Said], *, acting: bool) -> str:
     stated = [one for one in chosen if "?" not in one.text and not one.text.startswith("[")]
     if not acting:
         return next((f"{one.speaker}: {one.text}" for one in stated), "")
-    asked = [(place + one.group, one) for place, one in enumerate(chosen) if one.rank == 0]
-    wishes = [one for one in asked if one[1].bonus > ASKED] or asked
-    if wishes:
-        return min(wishes, key=lambda one: one[0])[1].text
-    return stated[0].text if stated else ""
+    asked = [
+        (place + _LATER * one.group - (_WISH if one.bonus > ASKED else 0), one.text)
+        for place, one in enumerate(chosen)
+        if one.rank == 0
+    ]
+    return min(asked)[1] if asked else stated[0].text if stated else ""
 
 
 def _tools(turns: Sequence[Turn], cap: int, counter: TokenCounter) -> Iterator[Said]:
