@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,10 +28,10 @@ WAIT = timedelta(seconds=90)
 
 
 @pytest.fixture
-async def client(postgres: PostgresServer, temporal_server: TemporalServer):  # type: ignore[no-untyped-def]
-    async with await ContextClient.connect(
-        postgres.database_url, temporal=temporal_server.address
-    ) as client:
+async def client(
+    postgres: PostgresServer, temporal_server: TemporalServer
+) -> AsyncIterator[ContextClient]:
+    async with await _connect(postgres, temporal_server) as client:
         yield client
 
 
@@ -70,11 +71,15 @@ async def test_a_killed_workers_compactions_are_finished_by_the_other(
         await asyncio.gather(*talks)
 
 
-async def test_the_database_may_restart_under_the_workers(
-    directory: Path, environment: dict[str, str], client: ContextClient, postgres: PostgresServer
+async def test_workers_go_on_after_the_database_dropped_their_connections(
+    directory: Path,
+    environment: dict[str, str],
+    postgres: PostgresServer,
+    temporal_server: TemporalServer,
 ) -> None:
     async with WorkerProcess(directory / "worker", environment):
-        await _converse(client, "before")
+        async with await _connect(postgres, temporal_server) as client:
+            await _converse(client, "before")
         connection = await asyncpg.connect(postgres.database_url)
         try:
             await connection.fetch(
@@ -83,7 +88,12 @@ async def test_the_database_may_restart_under_the_workers(
             )
         finally:
             await connection.close()
-        await _converse(client, "after")
+        async with await _connect(postgres, temporal_server) as client:
+            await _converse(client, "after")
+
+
+async def _connect(postgres: PostgresServer, temporal_server: TemporalServer) -> ContextClient:
+    return await ContextClient.connect(postgres.database_url, temporal=temporal_server.address)
 
 
 async def _converse(client: ContextClient, conversation: str) -> None:
