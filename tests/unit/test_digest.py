@@ -169,7 +169,7 @@ def test_our_own_delimiters_cannot_be_quoted_into_a_digest() -> None:
     ),
     st.sampled_from(["complete", "interrupted", "failed"]),
     st.booleans(),
-    st.integers(30, 200),
+    st.integers(5, 200),
     st.sampled_from(ENCODINGS),
 )
 def test_a_digest_is_one_line_within_its_cap(

@@ -5,7 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable_context.models import Message
-from durable_context.text import ELLIPSIS, clean, message_text, one_line, sentences, shorten
+from durable_context.text import (
+    ELLIPSIS,
+    clean,
+    message_text,
+    one_line,
+    section,
+    sentences,
+    shorten,
+)
 from durable_context.tokens import token_counter
 
 COUNTER = token_counter("o200k_base")
@@ -59,6 +67,11 @@ def test_message_text_names_the_parts_that_are_no_text() -> None:
     text = message_text(Message(role="user", content=parts))
     assert text == "Look at\n[image]\n[audio]\n[file report 2.pdf]\n[file unheard-of]"
     assert message_text(Message(role="assistant")) == ""
+
+
+def test_a_section_ends_in_one_newline() -> None:
+    assert section("- a \n\t\n") == "- a\n"
+    assert section("- a") == "- a\n"
 
 
 def test_one_line_collapses_white_space() -> None:

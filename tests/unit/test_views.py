@@ -124,6 +124,18 @@ def test_arguments_that_are_no_json_are_wrapped_only_when_too_large() -> None:
     assert json.loads(view.tool_calls[1].arguments)["_omitted"].startswith("not json")
 
 
+def test_arguments_without_any_room_become_an_empty_object() -> None:
+    message = calling(*['{"text": "' + "x" * 500 + '"}'] * 12)
+    view = view_of(message, max_tokens=40, counter=COUNTER)
+    assert {call.arguments for call in view.tool_calls} == {"{}"}
+
+
+def test_numbers_that_json_does_not_have_do_not_reach_the_provider() -> None:
+    message = calling('{"a": NaN, "b": -Infinity, "text": "' + "x" * 5_000 + '"}')
+    view = view_of(message, max_tokens=100, counter=COUNTER)
+    assert _strict(view.tool_calls[0].arguments)["a"] == "NaN"
+
+
 def test_images_become_words() -> None:
     parts = (
         {"type": "text", "text": "See this"},
