@@ -26,7 +26,7 @@ SOURCES = {
 }
 SHIPPED_KINDS = re.compile(
     r"durable_context/((\w+/)*\w+\.py|py\.typed|migrations/\d{4}_\w+\.sql"
-    r"|encodings/\w+\.tiktoken\.gz|summarizers/prompts/[\w./]+)"
+    r"|encodings/\w+\.tiktoken\.gz|summarizers/prompts/\w+-\d+\.md)"
 )
 
 
