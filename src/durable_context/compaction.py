@@ -6,6 +6,7 @@ of it, and commit is a compare-and-swap on the branch. Readers see nothing until
 
 from collections.abc import Callable
 from datetime import timedelta
+from uuid import UUID
 
 from durable_context import leaf_index
 from durable_context.checkpoints import checkpoint_after
@@ -25,7 +26,7 @@ from durable_context.draft_store import DraftParts, DraftStore, NewSummary
 from durable_context.drafting import Drafted, Drafting
 from durable_context.errors import StalePlan, SummarizerError, SummarizerRejected
 from durable_context.lag import next_segment
-from durable_context.models import Checkpoint, Summary
+from durable_context.models import Summary
 from durable_context.segments import completed_nodes
 from durable_context.summarizers import Summarizer, SummaryRequest
 from durable_context.summarizers.extractive import ExtractiveSummarizer
@@ -101,16 +102,16 @@ class Compactor:
         if not nodes or len(nodes) != len(request.summary_ids):
             raise StalePlan(f"of {len(request.summary_ids)} planned nodes {len(nodes)} exist")
         try:
-            checkpoint = await self._publish(store, request, nodes)
+            checkpoint_id = await self._publish(store, request, nodes)
         except StalePlan:
             published = await store.checkpoint(nodes[0].to_turn)
             if published is None:
                 raise
-            checkpoint = published
+            checkpoint_id = published.checkpoint_id
         head = await store.head()
         return CommitResult(
-            checkpoint_id=checkpoint.checkpoint_id,
-            checkpoint_turn=checkpoint.turn_no,
+            checkpoint_id=checkpoint_id,
+            checkpoint_turn=nodes[0].to_turn,
             tokens_before=nodes[0].covered_tokens,
             tokens_after=nodes[0].token_count,
             more=bool(await next_segment(store, head, request.policy)),
@@ -151,7 +152,7 @@ class Compactor:
 
     async def _publish(
         self, store: CompactionStore, request: CommitRequest, nodes: list[Summary]
-    ) -> Checkpoint:
+    ) -> UUID:
         """What is expensive is computed before the branch is locked: its inputs are immutable."""
         head = await store.head()
         if head.checkpoint_turn != request.checkpoint_turn:

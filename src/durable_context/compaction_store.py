@@ -124,7 +124,7 @@ class CompactionStore:
 
         Running ones of other segments were left behind, and are marked failed.
         """
-        async with acquired(self._pool) as connection, connection.transaction():
+        async with acquired(self._pool) as connection:
             await connection.execute(
                 "update durable_context.compactions set status = 'failed',"
                 " finished_at = clock_timestamp(),"
@@ -193,17 +193,16 @@ class CompactionStore:
             for entry in stored_json.load_ledger(stored_json.loads(row["ledger"]), row["turn_no"])
         )
 
-    async def publish(self, compaction_id: UUID, new: NewCheckpoint) -> Checkpoint:
-        """Make the drafts current and the checkpoint the newest, all or nothing.
-
-        Raises StalePlan when the branch is no longer where `new.previous` left it.
+    async def publish(self, compaction_id: UUID, new: NewCheckpoint) -> UUID:
+        """Make the drafts current and the checkpoint, whose id is returned, the newest: all or
+        nothing. Raises StalePlan when the branch is no longer where `new.previous` left it.
         """
         async with acquired(self._pool) as connection, connection.transaction():
             await self._lock(connection, new.previous)
             await self._make_current(connection, new.summary_ids)
-            checkpoint = await self._insert_checkpoint(connection, new)
+            checkpoint_id = await self._insert_checkpoint(connection, new)
             await self._complete(connection, compaction_id, new)
-        return checkpoint
+        return checkpoint_id
 
     async def _lock(self, connection: Connection, previous: Checkpoint | None) -> None:
         expected = previous.turn_no if previous else 0
@@ -228,8 +227,8 @@ class CompactionStore:
         if len(rows) != len(ids):
             raise StalePlan(f"of {len(ids)} planned nodes only {len(rows)} are drafts")
 
-    async def _insert_checkpoint(self, connection: Connection, new: NewCheckpoint) -> Checkpoint:
-        row = await connection.fetchrow(
+    async def _insert_checkpoint(self, connection: Connection, new: NewCheckpoint) -> UUID:
+        return await connection.fetchval(
             "insert into durable_context.checkpoints (tenant, branch_uuid, turn_no, parent_id,"
             " frontier, leaf_count, sections, ledger, text, token_count, token_usage,"
             " artifact_handles)"
@@ -237,7 +236,7 @@ class CompactionStore:
             " coalesce(p.artifact_handles, '{}')"
             " from (values (1)) as one left join durable_context.checkpoints p"
             " on p.tenant = $1 and p.checkpoint_id = $4"
-            f" returning {CHECKPOINT_COLUMNS}",
+            " returning checkpoint_id",
             self._tenant,
             self._branch,
             new.turn_no,
@@ -249,29 +248,23 @@ class CompactionStore:
             new.rendered.token_count,
             stored_json.dumps(new.token_usage),
         )
-        assert row is not None
-        return checkpoint_from_row(row)
 
     async def _complete(
         self, connection: Connection, compaction_id: UUID, new: NewCheckpoint
     ) -> None:
         await connection.execute(
-            "update durable_context.branches set checkpoint_turn = $3,"
-            " checkpoint_tokens = checkpoint_tokens + $4"
-            " where tenant = $1 and branch_uuid = $2",
-            self._tenant,
-            self._branch,
-            new.turn_no,
-            new.tokens_before,
-        )
-        await connection.execute(
-            "update durable_context.compactions set status = 'completed', error = null,"
+            "with moved as ("
+            " update durable_context.branches set checkpoint_turn = $4,"
+            " checkpoint_tokens = checkpoint_tokens + $5"
+            " where tenant = $1 and branch_uuid = $2)"
+            " update durable_context.compactions set status = 'completed', error = null,"
             " attempts = attempts + 1,"
-            " tokens_before = $4, tokens_after = $5, finished_at = clock_timestamp()"
+            " tokens_before = $5, tokens_after = $6, finished_at = clock_timestamp()"
             " where tenant = $1 and branch_uuid = $2 and compaction_id = $3",
             self._tenant,
             self._branch,
             compaction_id,
+            new.turn_no,
             new.tokens_before,
             new.tokens_after,
         )

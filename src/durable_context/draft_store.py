@@ -86,7 +86,7 @@ class DraftStore:
     async def keep(self, new: NewSummary) -> Summary:
         """Store the draft, unless somebody else was faster: then theirs is returned."""
         async with acquired(self._pool) as connection:
-            await connection.execute(
+            row = await connection.fetchrow(
                 "insert into durable_context.summaries (tenant, branch_uuid, level, from_turn,"
                 " to_turn, recipe, input_hash, revision, headline, text, token_count,"
                 " input_tokens, covered_tokens, made_by, degraded, usage)"
@@ -95,7 +95,7 @@ class DraftStore:
                 " from durable_context.summaries s where s.tenant = $1 and s.branch_uuid = $2"
                 " and s.level = $3 and s.from_turn = $4 and s.to_turn = $5 and s.recipe = $6"
                 " and s.input_hash = $7 and s.state in ('superseded', 'rejected')"
-                " on conflict do nothing",
+                f" on conflict do nothing returning {SUMMARY_COLUMNS}",
                 self._tenant,
                 self._branch,
                 new.node.level,
@@ -112,6 +112,8 @@ class DraftStore:
                 new.degraded,
                 stored_json.dumps({"attempts": _dumped(new.draft.attempts)}),
             )
+        if row is not None:
+            return summary_from_row(row)
         kept = await self.find(new.node, new.recipe, new.input_hash)
         assert kept is not None
         return kept

@@ -9,7 +9,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 
-from durable_context import Branch, CompactionPolicy
+from durable_context import Branch, Budget, CompactionPolicy
 from durable_context.contracts import (
     COMPACTION_FAILED,
     PROGRESS,
@@ -238,6 +238,7 @@ async def test_a_failed_run_publishes_nothing_and_the_next_one_starts_clean(
 ) -> None:
     await record(branch, 8)
     before = await branch.inspect()
+    prompt = await branch.prepare("And now?", budget=Budget(max_tokens=8_000))
     # The extractive summarizer's own recipe has no stand-in: its failure is final.
     broken = ScriptedSummarizer(*[SummarizerUnavailable("no")] * 50, recipe="extractive/1")
     policy = QUICK.model_copy(update={"degrade_after": timedelta(milliseconds=300)})
@@ -250,6 +251,7 @@ async def test_a_failed_run_publishes_nothing_and_the_next_one_starts_clean(
     assert isinstance(cause, ApplicationError) and cause.type == COMPACTION_FAILED
     after = await branch.inspect()
     assert (after.checkpoint, after.frontier, after.tail) == (None, (), before.tail)
+    assert await branch.prepare("And now?", budget=Budget(max_tokens=8_000)) == prompt
     [failed] = after.compactions
     assert failed.status == "failed" and failed.error
     async with start_worker():

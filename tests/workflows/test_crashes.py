@@ -2,10 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from itertools import pairwise
-
-import pytest
 
 from durable_context import Branch, ContextClient
 from durable_context.contracts import COMMIT, SUMMARIZE
@@ -16,22 +13,6 @@ from tests.workflows.orchestration import Orchestration, StartWorker, record
 from tests.workflows.worker_process import STALLED, WorkerSetup
 
 KILLS = 3
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ModelServer]:
-    async with ModelServer() as server:
-        yield server
-
-
-@pytest.fixture
-def setup(orchestration: Orchestration, database_url: str) -> WorkerSetup:
-    return WorkerSetup(
-        database_url=database_url,
-        temporal_address=orchestration.client.service_client.config.target_host,
-        task_queue=orchestration.task_queue,
-        summary_task_queue=orchestration.summary_task_queue,
-    )
 
 
 async def test_a_crash_between_write_and_acknowledgement_calls_the_model_once(
@@ -99,6 +80,25 @@ async def test_workers_killed_in_mid_compaction_leave_the_same_tree(
     assert {compaction.status for compaction in await branch.compactions()} == {"completed"}
     for earlier, later in pairwise(await branch.checkpoints()):
         assert later.parent_id == earlier.checkpoint_id
+
+
+async def test_two_workers_share_the_work_and_repeat_none_of_it(
+    client: ContextClient,
+    orchestration: Orchestration,
+    start_worker: StartWorker,
+    setup: WorkerSetup,
+    model: ModelServer,
+) -> None:
+    branches = [await client.open_branch(f"conversation-{number}") for number in range(5)]
+    for branch in branches:
+        await record(branch, 26)
+    other = setup.model_copy(update={"model_url": model.base_url})
+    async with worker_process(other), start_worker(model_summarizer(model.base_url)):
+        results = await asyncio.gather(*(orchestration.compact(branch) for branch in branches))
+    assert [result.checkpoint_turn for result in results] == [24] * len(branches)
+    assert model.count == 5 * len(branches)
+    for branch in branches:
+        assert [checkpoint.turn_no for checkpoint in await branch.checkpoints()] == [6, 12, 18, 24]
 
 
 async def _tree(branch: Branch) -> list[tuple[object, ...]]:

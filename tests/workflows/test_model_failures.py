@@ -1,6 +1,5 @@
 """A model endpoint that fails in each way, end to end: retried, or degraded, never published."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -40,13 +39,6 @@ FINAL = {
     "no quota": server.out_of_quota(),
     "filtered": server.filtered(),
 }
-
-
-@pytest.fixture
-async def model() -> AsyncIterator[ModelServer]:
-    async with ModelServer() as model:
-        yield model
-        model.release()
 
 
 @pytest.mark.parametrize("reply", PASSING.values(), ids=PASSING)
