@@ -303,7 +303,7 @@ def test_any_text_gives_lines_that_add_up(texts: list[str]) -> None:
 
 
 def test_hostile_tokens_take_bounded_time() -> None:
-    endings = ("a1_" * 18, "a1." * 18, "/a1" * 18, "1.1" * 18, "1_" * 28, "1-" * 28, "A1" * 28)
+    endings = ("a1_" * 18, "a1." * 18, "/a1" * 18, "1.1" * 18, "a_1_" * 14, "1-" * 28, "A1" * 28)
     words = (f"{ending}{i}%$" for ending in endings for i in range(30))
     start = time.perf_counter()
     ledger_of([user(" ".join(words))])
