@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.worker import Worker
 
@@ -105,6 +107,12 @@ class Orchestration:
             handle = self.client.get_workflow_handle(workflow_id, run_id=earlier)
             runs.append(await handle.fetch_history())
         return runs
+
+
+def events_of(history: WorkflowHistory, name: str) -> list[HistoryEvent]:
+    """Those of one type, such as TIMER_STARTED."""
+    kind = EventType.Value(f"EVENT_TYPE_{name}")
+    return [event for event in history.events if event.event_type == kind]
 
 
 def _continued(history: WorkflowHistory) -> str:
