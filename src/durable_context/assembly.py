@@ -79,7 +79,7 @@ def _parts(
         pending=_pending(pending, policy, counter),
         user=[(message, counter.count_message(message)) for message in _user(user_message)],
         reply_tokens=REPLY_OVERHEAD,
-        run_open=state.open_run_turn is not None,
+        open_run_turn=state.open_run_turn,
     )
 
 
@@ -124,16 +124,17 @@ def _pending(
 
 
 def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, int]]:
-    """The open run's user message. Where its turn is raw, it is taken out of there."""
-    task: list[tuple[Message, int]] = []
-    for message, tokens in state.run_start:
-        if message.role != "user":
-            break
-        task.append((message, tokens))
+    """What the user asked for in the open run's first turn.
+
+    Where that turn is raw, what it begins with is taken out of there, and the rest left in it.
+    """
+    asked = [(message, tokens) for message, tokens in state.run_start if message.role == "user"]
     for exchange in raw:
         if exchange.turn is not None and exchange.turn.turn_no == state.open_run_turn:
-            exchange.skip = len(task)
-    return task
+            roles = [message.role for message in exchange.messages]
+            exchange.skip = next((n for n, role in enumerate(roles) if role != "user"), len(roles))
+            return asked[: exchange.skip]
+    return asked
 
 
 def _retrieved(

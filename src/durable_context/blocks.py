@@ -195,8 +195,21 @@ class Parts:
     pending: Exchange | None
     user: list[tuple[Message, int]]
     reply_tokens: int
-    run_open: bool
+    open_run_turn: int | None
     fact_floor: int = 0
+
+    @property
+    def raw_before_run(self) -> list[Exchange]:
+        """Raw turns that stand before the task of an open run: all of them if none is open."""
+        return [e for e in self.raw if not self._in_run(e)]
+
+    @property
+    def raw_of_run(self) -> list[Exchange]:
+        return [e for e in self.raw if self._in_run(e)]
+
+    def _in_run(self, exchange: Exchange) -> bool:
+        first = self.open_run_turn
+        return first is not None and exchange.turn is not None and exchange.turn.turn_no >= first
 
     @property
     def tokens(self) -> int:

@@ -53,18 +53,19 @@ def blocks_of(parts: Parts) -> Iterator[Block]:
     if parts.facts:
         first, last = parts.facts[0].turn_no, parts.facts[-1].turn_no
         yield Block(kind="ledger", token_count=parts.ledger_tokens, from_turn=first, to_turn=last)
+    yield from _raw_blocks(parts.raw_before_run)
     if parts.task:
         yield Block(kind="task", token_count=sum(tokens for _, tokens in parts.task))
-    raw, retrieved = list(_raw_blocks(parts)), list(_retrieved_blocks(parts))
-    yield from retrieved + raw if parts.run_open else raw + retrieved
+    yield from _retrieved_blocks(parts)
+    yield from _raw_blocks(parts.raw_of_run)
     if parts.pending is not None:
         yield Block(kind="pending", token_count=parts.pending.tokens)
     if parts.user:
         yield Block(kind="user", token_count=sum(tokens for _, tokens in parts.user))
 
 
-def _raw_blocks(parts: Parts) -> Iterator[Block]:
-    for exchange in parts.raw:
+def _raw_blocks(exchanges: Sequence[Exchange]) -> Iterator[Block]:
+    for exchange in exchanges:
         assert exchange.turn is not None
         turn_no = exchange.turn.turn_no
         yield Block(kind="raw", token_count=exchange.tokens, from_turn=turn_no, to_turn=turn_no)
@@ -90,10 +91,13 @@ def _messages(parts: Parts) -> Iterator[dict[str, Any]]:
         yield record_message(DIGEST_HEAD + "".join(line.text for line in parts.lines) + FOOT)
     if parts.facts:
         yield record_message(LEDGER_TAIL_HEAD + "".join(fact.text for fact in parts.facts) + FOOT)
+    for exchange in parts.raw_before_run:
+        yield from exchange.rendered()
     yield from _said(parts.task)
-    raw = [message for exchange in parts.raw for message in exchange.rendered()]
-    retrieved = [record_message(block.text) for block in parts.retrieved]
-    yield from retrieved + raw if parts.run_open else raw + retrieved
+    for block in parts.retrieved:
+        yield record_message(block.text)
+    for exchange in parts.raw_of_run:
+        yield from exchange.rendered()
     if parts.pending is not None:
         yield from parts.pending.rendered()
     yield from _said(parts.user)

@@ -5,12 +5,22 @@ stage is left in its smallest one and the next begins. So a prompt is refused on
 state of all is over budget, and a budget of exactly that size is met.
 """
 
+import sys
 from collections.abc import Iterator
 
-from durable_context.blocks import Exchange, Line, Parts, digest_line, fact_lines, joined
+from durable_context.blocks import (
+    Exchange,
+    Line,
+    Parts,
+    digest_line,
+    fact_lines,
+    frame_tokens,
+    joined,
+)
 from durable_context.policy import CompactionPolicy
 from durable_context.prepared import Reduction, ReductionKind
 from durable_context.prompt_state import TailTurn
+from durable_context.rendering import DIGEST_HEAD
 from durable_context.tokens import TokenCounter
 
 
@@ -53,13 +63,15 @@ class _Reducer:
 
     def show_views(self) -> None:
         """Views of large messages, largest first."""
+        over = self.parts.tokens - self.limit
         for exchange, position in sorted(self._viewable(), key=_size, reverse=True):
-            before = self.parts.tokens
-            exchange.viewed.add(position)
-            turn_no = exchange.turn.turn_no if exchange.turn else None
-            self._note("view", turn_no, turn_no, before)
-            if self.fits:
+            if over <= 0:
                 return
+            saved = exchange.message_tokens[position] - exchange.views[position].tokens
+            exchange.viewed.add(position)
+            over -= saved
+            turn_no = exchange.turn.turn_no if exchange.turn else None
+            self._note("view", turn_no, turn_no, saved)
 
     def _viewable(self) -> Iterator[tuple[Exchange, int]]:
         pending = [self.parts.pending] if self.parts.pending else []
@@ -72,24 +84,45 @@ class _Reducer:
         self._digest_turns(keep=1)
 
     def digest_newest_turn(self) -> None:
+        """The newest turn too, and what was left of the others; their facts are cut already."""
+        self.parts.fact_floor = sys.maxsize
         self._digest_turns(keep=0)
 
     def _digest_turns(self, keep: int) -> None:
-        """Raw turns to digests, oldest first, as few as will do."""
-        raw, digested, lines = self.parts.raw, self.parts.digested, self.parts.lines
-        before = smallest = self.parts.tokens
-        chosen = 0
-        for count in range(1, len(raw) - keep + 1):
-            self._digest_first(count, raw, digested, lines)
-            if self.parts.tokens < smallest:
-                smallest, chosen = self.parts.tokens, count
-            if self.fits:
-                break
-        self._digest_first(chosen, raw, digested, lines)
-        if chosen:
-            first, last = raw[0].turn, raw[chosen - 1].turn
+        """Raw turns to digests, oldest first, as few as will do.
+
+        The ledger tail grows with them. It gives way later, so the smallest state is the one that
+        is smallest without it.
+        """
+        before, raw = self.parts.tokens, self.parts.raw
+        digested, lines = self.parts.digested, self.parts.lines
+        totals = self._totals_without_facts(raw, keep)
+        for count, total in enumerate(totals):
+            if total <= self.limit:
+                self._digest_first(count, raw, digested, lines)
+                if self.fits:
+                    break
+        else:
+            smallest = min(range(len(totals)), key=totals.__getitem__)
+            self._digest_first(smallest, raw, digested, lines)
+        gone = raw[: len(raw) - len(self.parts.raw)]
+        if gone:
+            first, last = gone[0].turn, gone[-1].turn
             assert first is not None and last is not None
-            self._note("raw_to_digest", first.turn_no, last.turn_no, before)
+            self._note("raw_to_digest", first.turn_no, last.turn_no, before - self.parts.tokens)
+
+    def _totals_without_facts(self, raw: list[Exchange], keep: int) -> list[int]:
+        """Tokens of the prompt with the first 0, 1, 2 ... raw turns as digests."""
+        frame = 0 if self.parts.lines else frame_tokens(self.parts.encoding, DIGEST_HEAD)
+        total = self.parts.tokens - self.parts.ledger_tokens
+        totals = [total]
+        for exchange in raw[: len(raw) - keep]:
+            assert exchange.turn is not None
+            line = digest_line(exchange.turn, self.parts.encoding)
+            total += line.tokens - exchange.tokens + frame
+            frame = 0
+            totals.append(total)
+        return totals
 
     def _digest_first(
         self, count: int, raw: list[Exchange], digested: list[TailTurn], lines: list[Line]
@@ -108,7 +141,8 @@ class _Reducer:
         while self.parts.retrieved and not self.fits:
             before = self.parts.tokens
             leaf = self.parts.retrieved.pop().leaf
-            self._note("retrieved_dropped", leaf.from_turn, leaf.to_turn, before)
+            saved = before - self.parts.tokens
+            self._note("retrieved_dropped", leaf.from_turn, leaf.to_turn, saved)
 
     def join_digests(self) -> None:
         """Oldest digests to one line a segment; then segments to one line, and so on."""
@@ -122,8 +156,7 @@ class _Reducer:
             if smallest <= self.limit:
                 break
         self.parts.lines = best
-        if smallest < before:
-            self._note("digests_joined", best[0].from_turn, best[-1].to_turn, before)
+        self._note("digests_joined", best[0].from_turn, best[-1].to_turn, before - smallest)
 
     def _joined_states(self, lines: list[Line]) -> Iterator[tuple[list[Line], int]]:
         size = self.policy.segment_turns
@@ -148,7 +181,8 @@ class _Reducer:
             before = self.parts.tokens
             node = checkpoint.nodes[checkpoint.short]
             checkpoint.short += 1
-            self._note("node_to_headline", node["from_turn"], node["to_turn"], before)
+            saved = before - self.parts.tokens
+            self._note("node_to_headline", node["from_turn"], node["to_turn"], saved)
 
     def cut_ledger(self) -> None:
         """The checkpoint's ledger to its newest lines, then the ledger tail to its newest."""
@@ -159,13 +193,11 @@ class _Reducer:
         while self.parts.facts and not self.fits:
             dropped = self.parts.facts.pop(0)
             self.parts.fact_floor = dropped.turn_no + 1
-        if self.parts.tokens < before:
-            self._note("ledger_cut", None, None, before)
+        self._note("ledger_cut", None, None, before - self.parts.tokens)
 
     def _note(
-        self, kind: ReductionKind, from_turn: int | None, to_turn: int | None, before: int
+        self, kind: ReductionKind, from_turn: int | None, to_turn: int | None, saved: int
     ) -> None:
-        saved = before - self.parts.tokens
         if saved > 0:
             self.done.append(
                 Reduction(kind=kind, from_turn=from_turn, to_turn=to_turn, tokens_saved=saved)

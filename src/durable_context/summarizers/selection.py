@@ -45,6 +45,8 @@ def select(selection: Selection, cap: int, counter: TokenCounter) -> Selected:
     while chosen and counter.count(text) > cap:
         chosen.pop()
         text = render([*chosen, *selection.fixed])
+    if not text and best:
+        text = best[0].text  # its mark, date and speaker alone were over the cap
     return Selected(best, shorten(text, cap, counter))
 
 
