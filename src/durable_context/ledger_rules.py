@@ -166,7 +166,8 @@ def _facts_of_words(text: str) -> Iterator[Fact]:
         words.pop(_TOKEN.findall(version)[-1], None)
         yield kind, version
     for word in words:
-        if not word.isalpha() or word.endswith(("Error", "Exception")) or word[:1] == "E":
+        plain = word.isalpha() or word[:-1].isalpha()
+        if not plain or "Error" in word or "Exception" in word or word[0] == "E":
             yield from _word_facts(word)
     yield from _codes(text, words)
 
