@@ -3,7 +3,7 @@ for the same input.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +15,8 @@ from durable_context.blocks import (
     fact_lines,
     message_overhead,
 )
+from durable_context.errors import InvalidTurn
 from durable_context.excerpts import RetrievedBlock, retrieved_block
-from durable_context.messages import exchanges, parse_message, sendable
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prepared import Budget, BudgetExceeded, PreparedContext
@@ -30,14 +30,18 @@ from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
 
 def assemble(
     state: PromptState,
-    user_message: str | Mapping[str, Any] | Message | None,
+    user_message: Message | None,
+    pending: Sequence[Message] = (),
     *,
-    pending: Sequence[object] = (),
     budget: Budget,
     policy: CompactionPolicy,
 ) -> PreparedContext | BudgetExceeded:
-    """The prompt for the next model call. Raises InvalidTurn for a malformed message."""
+    """The prompt for the next model call, from sendable messages. Raises InvalidTurn if there is
+    nothing to send.
+    """
     counter = token_counter(state.encoding)
+    if user_message is None and not pending and not state.head_turn:
+        raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
     parts = _parts(state, user_message, pending, budget, policy, counter)
     required = parts.tokens
     reductions = reduce_to(parts, budget.limit, policy, counter)
@@ -53,8 +57,8 @@ def assemble(
 
 def _parts(
     state: PromptState,
-    user_message: str | Mapping[str, Any] | Message | None,
-    pending: Sequence[object],
+    user_message: Message | None,
+    pending: Sequence[Message],
     budget: Budget,
     policy: CompactionPolicy,
     counter: TokenCounter,
@@ -77,19 +81,10 @@ def _parts(
         retrieved=_retrieved(state, checkpoint, policy, counter),
         task=_task(state, raw),
         pending=_pending(pending, policy, counter),
-        user=[(message, counter.count_message(message)) for message in _user(user_message)],
+        user=[(user_message, counter.count_message(user_message))] if user_message else [],
         reply_tokens=REPLY_OVERHEAD,
         open_run_turn=state.open_run_turn,
     )
-
-
-def _user(message: str | Mapping[str, Any] | Message | None) -> list[Message]:
-    """The user message, None while a long run goes on."""
-    if message is None:
-        return []
-    if isinstance(message, str):
-        return [Message(role="user", content=clean(message))]
-    return [sendable(parse_message(message, 0))]
 
 
 def _raw(turn: TailTurn, policy: CompactionPolicy) -> Exchange:
@@ -109,9 +104,8 @@ def _large_results_as_views(exchange: Exchange, policy: CompactionPolicy) -> Exc
 
 
 def _pending(
-    values: Sequence[object], policy: CompactionPolicy, counter: TokenCounter
+    messages: Sequence[Message], policy: CompactionPolicy, counter: TokenCounter
 ) -> Exchange | None:
-    messages = tuple(sendable(message) for message in exchanges(values))
     if not messages:
         return None
     tokens = tuple(counter.count_message(message) for message in messages)
@@ -120,7 +114,7 @@ def _pending(
         view = message_view(message, count, policy, counter)
         if view is not None:
             views[position] = View(*view)
-    return _large_results_as_views(Exchange(None, messages, tokens, views), policy)
+    return _large_results_as_views(Exchange(None, tuple(messages), tokens, views), policy)
 
 
 def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, int]]:

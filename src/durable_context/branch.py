@@ -5,17 +5,19 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
 
+from durable_context.arguments import OnConflict, check_choice, check_time, head_expected
 from durable_context.assembly import assemble
 from durable_context.compaction_store import CompactionStore
 from durable_context.contracts import CompactionRequest, CompactionResult
 from durable_context.database import Pool
-from durable_context.errors import CompactionTimeout, CompactionUnavailable, InvalidTurn
+from durable_context.errors import CompactionTimeout, CompactionUnavailable
 from durable_context.ids import check_ids
 from durable_context.lag import lag_of, next_segment, worth_a_hint
-from durable_context.messages import parse_message, turn_messages
+from durable_context.messages import exchanges, turn_messages, user_message_of
 from durable_context.models import (
     BranchState,
     Checkpoint,
@@ -30,16 +32,17 @@ from durable_context.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompt_state import read_prompt_state
 from durable_context.recording import turn_row
 from durable_context.store import BranchRow, PromptRecord, Store
+from durable_context.stored_json import check_json_object
 from durable_context.text import clean, message_text
 from durable_context.tokens import token_counter
 
 if TYPE_CHECKING:
     from durable_context.compaction_requests import CompactionRequests
 
-OnConflict = Literal["error", "append"]
-
 QUERY_CHARACTERS = 10_000
 """Of a longer user message only the beginning is searched with."""
+THREAD_CHARACTERS = 100_000
+"""Above this, computing takes long enough for others on the event loop to notice."""
 POLL_FIRST = 0.02
 POLL_LONGEST = 0.5
 
@@ -84,11 +87,14 @@ class Branch:
         `None` continues an open long run. `pending` holds complete tool exchanges that are not
         recorded yet. The same stored state and input give the same bytes. Raises InvalidTurn.
         """
-        query = _query(user_message)
+        asked, waiting = user_message_of(user_message), exchanges(pending)
         state = await read_prompt_state(
-            self._pool, self._tenant, self.branch_uuid, query, self.policy
+            self._pool, self._tenant, self.branch_uuid, _query(asked), self.policy
         )
-        return assemble(state, user_message, pending=pending, budget=budget, policy=self.policy)
+        build = partial(assemble, state, asked, waiting, budget=budget, policy=self.policy)
+        if _characters([*waiting, *([asked] if asked else ())]) > THREAD_CHARACTERS:
+            return await asyncio.to_thread(build)
+        return build()
 
     async def record_turn(
         self,
@@ -112,15 +118,18 @@ class Branch:
         InvalidTurn, IncompleteToolExchange, InvalidId, TurnKeyConflict, HeadConflict,
         UnknownBranch.
         """
-        _check_choice("outcome", outcome, Outcome)
-        _check_choice("on_conflict", on_conflict, OnConflict)
-        if occurred_at is not None and occurred_at.tzinfo is None:
-            raise InvalidTurn(f"occurred_at={occurred_at!r} has no time zone; it needs one")
+        check_choice("outcome", outcome, Outcome)
+        check_choice("on_conflict", on_conflict, OnConflict)
+        check_time(occurred_at)
         if turn_key is not None:
             check_ids(turn_key=turn_key)
+        check_json_object(usage or {}, "usage")
+        check_json_object(metadata or {}, "metadata")
+        expected = head_expected(self.branch_uuid, prepared, expected_head, on_conflict)
         parsed = turn_messages(messages, outcome)
         key = turn_key or uuid4().hex
-        row = turn_row(
+        compute = partial(
+            turn_row,
             parsed,
             outcome=outcome,
             continues=continues,
@@ -128,11 +137,13 @@ class Branch:
             policy=self.policy,
             counter=token_counter(self._encoding),
         )
+        large = _characters(parsed) > THREAD_CHARACTERS
+        row = await asyncio.to_thread(compute) if large else compute()
         recorded = await self._store.record_turn(
             self.branch_uuid,
             key,
             row,
-            expected_head=_expected_head(prepared, expected_head, on_conflict),
+            expected_head=expected,
             outcome=outcome,
             continues=continues,
             occurred_at=occurred_at,
@@ -237,22 +248,14 @@ class Branch:
         )
 
 
-def _query(user_message: str | Mapping[str, Any] | Message | None) -> str | None:
-    if user_message is None:
-        return None
-    if isinstance(user_message, str):
-        return clean(user_message[:QUERY_CHARACTERS])
-    return clean(message_text(parse_message(user_message, 0))[:QUERY_CHARACTERS])
+def _query(asked: Message | None) -> str | None:
+    return clean(message_text(asked)[:QUERY_CHARACTERS]) if asked else None
 
 
-def _expected_head(
-    prepared: PreparedContext | None, expected_head: int | None, on_conflict: OnConflict
-) -> int | None:
-    if on_conflict == "append":
-        return None
-    if expected_head is not None or prepared is None:
-        return expected_head
-    return prepared.manifest.head_turn
+def _characters(messages: Sequence[Message]) -> int:
+    """How much text there is to work on."""
+    calls = (call for message in messages for call in message.tool_calls)
+    return sum(len(message_text(m)) for m in messages) + sum(len(c.arguments) for c in calls)
 
 
 def _prompt_record(prepared: PreparedContext | None) -> PromptRecord | None:
@@ -261,8 +264,3 @@ def _prompt_record(prepared: PreparedContext | None) -> PromptRecord | None:
     parts = prepared.budget.parts()
     manifest = prepared.manifest.model_dump_json(exclude_defaults=True)
     return PromptRecord(manifest, hashlib.sha256(parts.encode()).digest(), parts)
-
-
-def _check_choice(name: str, value: object, allowed: Any) -> None:
-    if value not in get_args(allowed):
-        raise InvalidTurn(f"{name}={value!r}; allowed are {', '.join(get_args(allowed))}")

@@ -1,5 +1,6 @@
 """The entry point: connects to PostgreSQL, and to Temporal when asked to, and opens branches."""
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Self
 
@@ -57,12 +58,15 @@ class ContextClient:
         with the pydantic data converter, or None to record without hints (the sweep compacts). An
         existing branch keeps the encoding it was made with. Raises DatabaseUnavailable.
         """
-        token_counter(encoding)
+        counter = token_counter(encoding)
         check_ids(tenant=tenant)
         url = database_url or os.environ.get(DATABASE_URL)
         if not url:
             raise DatabaseUnavailable(f"no database: pass database_url, or set {DATABASE_URL}")
         pool = await create_pool(url, max_size=max_connections)
+        await asyncio.to_thread(
+            counter.count, ""
+        )  # loads the vocabulary before a turn waits for it
         return cls(
             pool,
             _requests(temporal),

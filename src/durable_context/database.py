@@ -21,6 +21,21 @@ _SETTINGS = {
     "search_path": "",
 }
 
+ACQUIRE_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+"""Bounds on waiting for a free connection and for one statement: a hung database is an error."""
+
+# A connection that broke, was broken off or refused, and a server that is not the primary.
+_UNAVAILABLE = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
 
 async def create_pool(database_url: str, *, min_size: int = 1, max_size: int = 10) -> Pool:
     """A pool without reset queries on release: we leave no session state to reset.
@@ -33,6 +48,7 @@ async def create_pool(database_url: str, *, min_size: int = 1, max_size: int = 1
             min_size=min_size,
             max_size=max_size,
             reset=_keep,
+            command_timeout=COMMAND_SECONDS,
             server_settings=_SETTINGS,
         )
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
@@ -49,7 +65,7 @@ async def acquired(
 ) -> AsyncGenerator[Connection]:
     """A connection, with driver errors as our own."""
     try:
-        async with pool.acquire() as connection:
+        async with pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
             yield connection
     except DurableContextError:
         raise
@@ -60,5 +76,5 @@ async def acquired(
         asyncpg.InvalidSchemaNameError,
     ) as error:
         raise SchemaMissing from error
-    except (OSError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
-        raise DatabaseUnavailable(f"the database did not answer: {error!r}") from error
+    except _UNAVAILABLE as error:
+        raise DatabaseUnavailable(f"the database did not answer: {error!r:.300}") from error

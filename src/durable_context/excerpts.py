@@ -6,6 +6,7 @@ from typing import NamedTuple
 from durable_context.messages import call_text
 from durable_context.models import Message
 from durable_context.prompt_state import RetrievedLeaf, RetrievedTurn
+from durable_context.redaction import redact
 from durable_context.rendering import FOOT, RETRIEVED_HEAD, turns_label
 from durable_context.text import clean, message_text, one_line
 from durable_context.tokens import TokenCounter
@@ -15,6 +16,7 @@ WHOLE = 600
 PASSAGE_BEFORE = 150
 PASSAGE_AFTER = 400
 OCCURRENCES = 3
+SPEAKER_CHARACTERS = 64
 HEAVIEST = 12
 """Passages are tried around so many occurrences of each of the so many heaviest terms."""
 
@@ -70,9 +72,9 @@ def _passages(
             if best is None:
                 continue
             score, passage = best
-            speaker = message.name or message.role
+            speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
             date = f"{turn.occurred_at:%Y-%m-%d}"
-            line = f"[turn {turn.turn_no}, {date}] {clean(speaker)}: {one_line(passage)}\n"
+            line = f"[turn {turn.turn_no}, {date}] {speaker}: {one_line(redact(passage))}\n"
             found.append(_Passage(score, turn, position, line, counter.count(line)))
     return found
 

@@ -1,9 +1,9 @@
 """Messages in and out: OpenAI chat format to `Message` and back, and what makes messages a turn."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
 
+from durable_context import stored_json
 from durable_context.errors import IncompleteToolExchange, InvalidTurn
 from durable_context.models import Message, Outcome, Role, ToolCall
 from durable_context.rendering import RECORD_TAG, is_record
@@ -20,6 +20,7 @@ def parse_message(value: object, position: int) -> Message:
     Fields the format knows nothing of are kept in `extra` when they hold something.
     """
     if isinstance(value, Message):
+        stored_json.check_json(value.model_dump(exclude_defaults=True), f"message {position}")
         return value
     dump = getattr(value, "model_dump", None)
     if callable(dump):
@@ -29,18 +30,25 @@ def parse_message(value: object, position: int) -> Message:
             f"message {position} is {value!r:.80}, not a Message or a dict in OpenAI chat format"
         )
     fields = cast(Mapping[str, Any], value)
+    stored_json.check_json(dict(fields), f"message {position}")
     extra = {
         key: item for key, item in fields.items() if key not in _KNOWN and item not in (None, [])
     }
     return Message(
         role=_role(fields.get("role"), position),
-        content=_content(fields.get("content"), position),
+        content=_content(_said(fields), position),
         name=_optional_text(fields.get("name"), "name", position),
-        tool_calls=tuple(_tool_call(call, position) for call in fields.get("tool_calls") or ()),
+        tool_calls=_tool_calls(fields.get("tool_calls"), position),
         tool_call_id=_optional_text(fields.get("tool_call_id"), "tool_call_id", position),
         synthetic=bool(fields.get("synthetic", False)),
-        extra=dict(fields.get("extra") or {}) | extra,
+        extra=_extra(fields.get("extra"), position) | extra,
     )
+
+
+def _said(fields: Mapping[str, Any]) -> object:
+    """A refusal is what an assistant said instead of content."""
+    content = fields.get("content")
+    return fields.get("refusal") if content is None else content
 
 
 def sendable(message: Message) -> Message:
@@ -68,7 +76,7 @@ def to_openai(message: Message) -> dict[str, Any]:
         fields["content"] = None if message.tool_calls else ""
     else:
         parts = message.content
-        fields["content"] = parts if isinstance(parts, str) else list(parts)
+        fields["content"] = parts if isinstance(parts, str) else list(parts) or ""
     if message.name is not None:
         fields["name"] = message.name
     if message.tool_calls:
@@ -110,10 +118,36 @@ def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, 
     return tuple(_paired(parsed, outcome))
 
 
+def user_message_of(value: str | Mapping[str, Any] | Message | None) -> Message | None:
+    """The new user message, sendable; None while a long run goes on."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = Message(role="user", content=value)
+    message = sendable(parse_message(value, 0))
+    if message.role != "user":
+        raise InvalidTurn(
+            f"the user message has role {message.role!r}; exchanges that are not recorded yet go"
+            " into pending="
+        )
+    if not message.content:
+        raise InvalidTurn("the user message is empty; pass None to go on without one")
+    return message
+
+
 def exchanges(values: Sequence[object]) -> tuple[Message, ...]:
-    """Complete tool exchanges that are not recorded yet, as `prepare(pending=)` takes them."""
+    """Complete tool exchanges that are not recorded yet, sendable, as `prepare(pending=)` takes
+    them.
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidTurn(f"pending must be a sequence of messages, not {values!r:.80}")
     parsed = [parse_message(value, position) for position, value in enumerate(values)]
-    return tuple(_paired(parsed, "complete"))
+    for position, message in enumerate(parsed):
+        if message.role == "user":
+            raise InvalidTurn(
+                f"pending message {position} has role 'user'; allowed are assistant and tool"
+            )
+    return tuple(sendable(message) for message in _paired(parsed, "complete"))
 
 
 def _paired(messages: Iterable[Message], outcome: Outcome) -> list[Message]:
@@ -225,18 +259,33 @@ def _optional_text(value: object, field: str, position: int) -> str | None:
     raise InvalidTurn(f"message {position} has {field}={value!r:.80}; it must be text")
 
 
+def _extra(value: object, position: int) -> dict[str, Any]:
+    if value is None or isinstance(value, dict):
+        return dict(cast(dict[str, Any], value or {}))
+    raise InvalidTurn(f"message {position} has extra={value!r:.80}; it must be a dict")
+
+
+def _tool_calls(value: object, position: int) -> tuple[ToolCall, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+        raise InvalidTurn(f"message {position} has tool_calls={value!r:.80}; it must be a list")
+    return tuple(_tool_call(call, position) for call in cast(Sequence[object], value))
+
+
 def _tool_call(value: object, position: int) -> ToolCall:
     if isinstance(value, ToolCall):
         return value
     call = cast(Mapping[str, Any], value if isinstance(value, Mapping) else {})
-    function = cast(Mapping[str, Any], call.get("function", call))
+    inner = call.get("function", call)
+    function = cast(Mapping[str, Any], inner if isinstance(inner, Mapping) else {})
     name, call_id = function.get("name"), call.get("id")
     if not (isinstance(name, str) and name and isinstance(call_id, str) and call_id):
         raise InvalidTurn(
             f"message {position} has a tool call {value!r:.120}; it needs an 'id' and a"
             " 'function' with 'name' and 'arguments'"
         )
-    arguments = function.get("arguments", "")
+    arguments = function.get("arguments")
     if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
+        arguments = stored_json.dumps({} if arguments is None else arguments)
     return ToolCall(id=call_id, name=name, arguments=arguments)

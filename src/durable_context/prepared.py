@@ -2,9 +2,11 @@
 
 import json
 from typing import Any, Literal
+from uuid import UUID
 
 from pydantic import Field, field_validator
 
+from durable_context import stored_json
 from durable_context.models import Value
 
 BlockKind = Literal[
@@ -38,7 +40,8 @@ class Budget(Value):
     @field_validator("tools", mode="before")
     @classmethod
     def _tools(cls, tools: Any) -> Any:
-        return () if tools is None else tuple(tools)
+        stored_json.check_json(list(tools or ()), "tools")
+        return tuple(tools or ())
 
     @property
     def limit(self) -> int:
@@ -85,6 +88,7 @@ class Manifest(Value):
     omitted: tuple[str, ...]
     reductions: tuple[Reduction, ...]
     stable_prefix_tokens: int
+    branch_uuid: UUID
     head_turn: int
     encoding: str
 

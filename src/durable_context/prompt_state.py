@@ -146,6 +146,7 @@ class RetrievedLeaf(NamedTuple):
 class PromptState(NamedTuple):
     """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs lexemes."""
 
+    branch_uuid: UUID
     head_turn: int
     open_run_turn: int | None
     encoding: str
@@ -183,6 +184,7 @@ async def read_prompt_state(
             stored_json.loads(row["sections"]),
         )
     return PromptState(
+        branch_uuid=branch_uuid,
         head_turn=row["head_turn"],
         open_run_turn=row["open_run_turn"],
         encoding=row["encoding"],

@@ -26,6 +26,7 @@ def prompt(
             omitted=tuple(_omitted(parts, reductions)),
             reductions=tuple(reductions),
             stable_prefix_tokens=sum(b.token_count for b in blocks if b.kind in _STABLE),
+            branch_uuid=state.branch_uuid,
             head_turn=state.head_turn,
             encoding=state.encoding,
         ),

@@ -4,11 +4,50 @@ included.
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from math import isfinite
+from typing import Any, cast
 
 from pydantic_core import from_json
 
+from durable_context.errors import InvalidTurn
 from durable_context.models import LedgerEntry, Message
+
+DEEPEST = 64
+LARGEST_BITS = 1024
+
+
+def check_json(value: object, where: str, depth: int = 0) -> None:
+    """Raises InvalidTurn unless `value` is JSON that comes back as it is: it names the place."""
+    if value is None or isinstance(value, bool | str):
+        return
+    if depth > DEEPEST:
+        raise InvalidTurn(f"{where} is nested more than {DEEPEST} levels deep")
+    if isinstance(value, int):
+        if value.bit_length() > LARGEST_BITS:
+            raise InvalidTurn(f"{where} is an integer of more than {LARGEST_BITS} bits")
+    elif isinstance(value, float):
+        if not isfinite(value):
+            raise InvalidTurn(f"{where} is {value!r}, which JSON does not know")
+    elif isinstance(value, dict):
+        for key, item in cast(dict[object, object], value).items():
+            if not isinstance(key, str):
+                raise InvalidTurn(f"{where} has a key {key!r:.80}; keys must be text")
+            check_json(item, f"{where}[{key!r:.40}]", depth + 1)
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(cast(list[object], value)):
+            check_json(item, f"{where}[{position}]", depth + 1)
+    else:
+        raise InvalidTurn(
+            f"{where} is {type(value).__name__} {value!r:.80}; allowed are text, numbers, booleans,"
+            " None, lists and dicts of these"
+        )
+
+
+def check_json_object(value: object, where: str) -> None:
+    """The same for what must be a dict."""
+    if not isinstance(value, dict):
+        raise InvalidTurn(f"{where} is {value!r:.80}; it must be a dict")
+    check_json(cast(object, value), where)
 
 
 def dumps(value: object) -> str:

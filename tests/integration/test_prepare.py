@@ -1,17 +1,20 @@
 """The pre-call path: what a prompt is made of, and that it is one read."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
+import pytest
 
 from durable_context import Budget, BudgetExceeded, CompactionPolicy, ContextClient
 from durable_context.database import Pool
+from durable_context.errors import InvalidTurn
 from durable_context.prompt_state import READ_PROMPT
 from durable_context.tokens import token_counter
 from tests.compacting import compact_all, compact_once
 from tests.prompts import check_prompt, kinds, raw_turns
-from tests.turns import chat, exchange, numbered
+from tests.turns import call, calling, chat, exchange, numbered
 
 WIDE = Budget(max_tokens=100_000)
 POLICY = CompactionPolicy()
@@ -229,6 +232,119 @@ async def test_forged_blocks_in_text_cannot_pose_as_ours(client: ContextClient, 
     for text in ours:
         assert text.count("<conversation-record") == 1
         assert text.count("</conversation-record>") == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("", "is empty"),
+        (None, "nothing to send"),
+        ({"role": "tool", "tool_call_id": "z", "content": "x"}, "has role 'tool'"),
+        ({"role": "assistant", "content": "x"}, "has role 'assistant'"),
+        ({"role": "user", "content": []}, "is empty"),
+    ],
+)
+async def test_a_message_that_gives_no_valid_request_is_refused(
+    client: ContextClient, message: Any, reason: str
+):
+    branch = await client.open_branch("c")
+    with pytest.raises(InvalidTurn, match=reason):
+        await branch.prepare(message, budget=WIDE)
+
+
+async def test_pending_holds_complete_exchanges_only(client: ContextClient):
+    branch = await client.open_branch("c")
+    for pending in ([calling(call("a", "f"))], [{"role": "user", "content": "x"}], "x", 5, None):
+        with pytest.raises(InvalidTurn):
+            await branch.prepare("hello", budget=WIDE, pending=pending)  # type: ignore[arg-type]
+
+
+async def test_turns_before_a_run_stand_before_its_task(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn(chat("What is 2+2?", "4"))
+    await branch.record_turn(chat("Capital of France?", "Paris"))
+    first = [{"role": "user", "content": "Now deploy"}, *exchange("a", "deployed")]
+    await branch.record_turn(first, continues=True)
+    prepared = await branch.prepare(None, budget=WIDE)
+    assert prepared
+    said = [message["content"] for message in prepared.messages]
+    assert said == [
+        "What is 2+2?",
+        "4",
+        "Capital of France?",
+        "Paris",
+        "Now deploy",
+        None,
+        "deployed",
+    ]
+
+
+async def test_a_task_that_does_not_come_first_is_kept_too(client: ContextClient, pool: Pool):
+    policy = CompactionPolicy(segment_turns=2, run_raw_tokens=100)
+    client._policy = policy
+    branch = await client.open_branch("c")
+    first = [{"role": "assistant", "content": "An alarm."}, {"role": "user", "content": "Mend it"}]
+    await branch.record_turn(first, continues=True)
+    for step in range(9):
+        await branch.record_turn(exchange("a", f"row {step}\n" * 20), continues=True)
+        await compact_all(pool, branch.branch_uuid, policy)
+        prepared = await branch.prepare(None, budget=WIDE)
+        assert prepared
+        assert [m["content"] for m in prepared.messages].count("Mend it") == 1
+
+
+async def test_the_smallest_prompt_has_no_facts_of_the_newest_turn(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn(chat("hello there, how are you", "fine"))
+    orders = " ".join(f"order ORD-{n:05d} /srv/app{n}/file{n}.py" for n in range(20))
+    await branch.record_turn(chat(f"please look at {orders}", "ok"))
+    refused = await branch.prepare("go", budget=Budget(max_tokens=1))
+    assert isinstance(refused, BudgetExceeded)
+    digests = sum(token_counter("o200k_base").count(t.digest) for t in await branch.turns())
+    assert refused.smallest < digests + 80
+
+
+async def test_many_small_raw_stretches_are_reduced_in_linear_time(client: ContextClient):
+    branch = await client.open_branch("c")
+    task = [{"role": "user", "content": "Go through all rows."}, *exchange("a", "ok")]
+    await branch.record_turn(task, continues=True)
+    for n in range(250):
+        await branch.record_turn(exchange("a", f"ok {n}"), continues=True)
+
+    async def seconds(limit: int) -> float:
+        began = time.perf_counter()
+        await branch.prepare(None, budget=Budget(max_tokens=limit))
+        return time.perf_counter() - began
+
+    assert min([await seconds(3000) for _ in range(3)]) < 0.25
+
+
+async def test_a_speaker_with_a_long_name_can_be_compacted(client: ContextClient, pool: Pool):
+    policy = CompactionPolicy(segment_turns=1, keep_raw_turns=0)
+    branch = await client.open_branch("c")
+    for name in ("山田太郎（東京本社・営業第一部・課長代理）", "x y " * 12, "日本語" * 14):
+        await branch.record_turn([{"role": "user", "content": "hello world", "name": name}])
+    assert await compact_all(pool, branch.branch_uuid, policy) == 3
+
+
+async def test_secrets_are_gone_from_prompts_once_their_turn_is_compacted(
+    client: ContextClient, pool: Pool
+):
+    secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+    branch = await client.open_branch("c")
+    await branch.record_turn(
+        [
+            {"role": "user", "content": f"Deploy with the token={secret} please"},
+            *exchange("a", f"stored {secret}", "set_key", token=secret),
+        ]
+    )
+    for n in range(2, 10):
+        await branch.record_turn(numbered(n))
+    await compact_all(pool, branch.branch_uuid)
+    prepared = await branch.prepare("Which token did I deploy with?", budget=WIDE)
+    assert prepared
+    assert "retrieved" in kinds(prepared)
+    assert secret not in str(prepared.messages)
 
 
 async def test_the_hot_read_uses_the_indexes(

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -9,6 +10,7 @@ import pytest
 
 from durable_context import ContextClient, Message
 from durable_context.errors import (
+    DatabaseUnavailable,
     HeadConflict,
     IncompleteToolExchange,
     InvalidId,
@@ -203,7 +205,7 @@ async def test_any_text_is_recorded_and_read_back(client: ContextClient, text: s
     assert turn.messages[0].content == text
     assert turn.messages[3].content == text
     assert turn.metadata == {"text": text}
-    prepared = await branch.prepare(text, budget=Budget(max_tokens=1_000_000))
+    prepared = await branch.prepare(text or "?", budget=Budget(max_tokens=1_000_000))
     assert prepared
     sent = "".join(str(message.get("content")) for message in prepared.messages)
     assert "\x00" not in sent
@@ -312,3 +314,77 @@ async def test_ledger_and_digest_are_computed_when_a_turn_is_written(client: Con
     assert ("email", "kim@example.com") in values
     assert any("ORD-99817" in value for _, value in values)
     assert "ORD-99817" in turn.digest
+
+
+@pytest.mark.parametrize("usage", [[1], {1: 1}, {"a": float("nan")}, {"a": b"x"}, {"a": {1, 2}}])
+async def test_what_is_no_json_object_is_refused_before_anything_is_written(
+    client: ContextClient, usage: Any
+):
+    branch = await client.open_branch("c")
+    with pytest.raises(InvalidTurn, match="usage"):
+        await branch.record_turn(numbered(1), usage=usage)
+    with pytest.raises(InvalidTurn, match="metadata"):
+        await branch.record_turn(numbered(1), metadata=usage)
+    deep: Any = []
+    for _ in range(200):
+        deep = [deep]
+    with pytest.raises(InvalidTurn, match="nested more than"):
+        await branch.record_turn([{"role": "user", "content": "x", "deep": deep}])
+    assert await branch.turns() == ()
+
+
+async def test_a_prompt_of_another_branch_is_refused(client: ContextClient):
+    one, other = await client.open_branch("one"), await client.open_branch("other")
+    prepared = await one.prepare("hello", budget=Budget(max_tokens=100))
+    assert prepared
+    with pytest.raises(InvalidTurn, match="another branch"):
+        await other.record_turn(numbered(1), prepared=prepared)
+    refused = await one.prepare("hello", budget=Budget(max_tokens=1))
+    with pytest.raises(InvalidTurn, match="is not a PreparedContext"):
+        await one.record_turn(numbered(1), prepared=refused)  # type: ignore[arg-type]
+
+
+async def test_published_rows_cannot_be_deleted(
+    client: ContextClient, connection: "asyncpg.Connection[asyncpg.Record]"
+):
+    branch = await client.open_branch("c")
+    await branch.record_turn(numbered(1))
+    for statement in ("delete from durable_context.turns", "truncate durable_context.turns"):
+        with pytest.raises(asyncpg.PostgresError, match="immutable"):
+            await connection.execute(statement)
+
+
+async def test_secrets_stay_out_of_digest_and_ledger(client: ContextClient):
+    branch = await client.open_branch("c")
+    secret, password = "ghp_abcdefghijklmnopqrstuvwxyz0123456789", "hunter2!X"
+    turn = await branch.record_turn(
+        [
+            {"role": "user", "content": f"Use password: {password} and api_key={secret}"},
+            *exchange("a", f"token {secret} stored", "set_key", token=secret),
+            {"role": "assistant", "content": f"I have set {secret}."},
+        ]
+    )
+    kept = turn.digest + " ".join(entry.value for entry in turn.ledger)
+    assert secret not in kept
+    assert password not in kept
+    assert turn.messages[0].content is not None
+    assert secret in str(turn.messages[0].content)
+
+
+async def test_a_dropped_connection_is_an_error_of_ours(
+    client: ContextClient, connection: "asyncpg.Connection[asyncpg.Record]"
+):
+    branch = await client.open_branch("c")
+    writes = [
+        asyncio.create_task(branch.record_turn(numbered(n), on_conflict="append"))
+        for n in range(40)
+    ]
+    await connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = current_database() and pid <> pg_backend_pid()"
+    )
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    failures = [result for result in results if isinstance(result, BaseException)]
+    assert all(isinstance(failure, DatabaseUnavailable) for failure in failures), failures
+    recorded = {result.turn_no for result in results if not isinstance(result, BaseException)}
+    assert recorded <= {turn.turn_no for turn in await branch.turns()}

@@ -3,11 +3,13 @@
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from durable_context import Branch, Budget, BudgetExceeded, CompactionPolicy, ContextClient
 from durable_context.database import Pool
+from durable_context.errors import InvalidTurn
 from tests.compacting import compact_once
 from tests.prompts import check_prompt, raw_turns
 from tests.turns import call, calling, result
@@ -70,7 +72,7 @@ steps = st.lists(
         turns().map(lambda turn: ("record", turn)),
         turns().map(lambda turn: ("record", turn)),
         st.just(("compact", None)),
-        st.tuples(st.just("prepare"), st.tuples(st.one_of(st.none(), texts), budgets)),
+        st.tuples(st.just("prepare"), st.tuples(st.one_of(st.none(), texts.filter(bool)), budgets)),
     ),
     min_size=1,
     max_size=24,
@@ -104,6 +106,10 @@ async def test_every_prompt_is_within_budget_complete_and_valid(
 
 async def _check(branch: Branch, message: str | None, max_tokens: int, head: int) -> None:
     budget = Budget(max_tokens=max_tokens)
+    if message is None and not head:
+        with pytest.raises(InvalidTurn, match="nothing to send"):
+            await branch.prepare(message, budget=budget)
+        return
     prepared = await branch.prepare(message, budget=budget)
     assert await branch.prepare(message, budget=budget) == prepared
     if isinstance(prepared, BudgetExceeded):

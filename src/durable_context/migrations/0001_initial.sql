@@ -197,7 +197,7 @@ create table durable_context.postings (
 
 create function durable_context.refuse_change() returns trigger language plpgsql as $$
 begin
-    raise exception '% rows are immutable', tg_table_name using errcode = 'DC001';
+    raise exception '% rows are immutable: % refused', tg_table_name, lower(tg_op) using errcode = 'DC001';
 end $$;
 
 create trigger immutable before update on durable_context.turns
@@ -211,6 +211,15 @@ create trigger immutable before update of
     token_count, input_tokens, covered_tokens, made_by, degraded, usage, schema_version, created_at
     on durable_context.summaries
     for each row execute function durable_context.refuse_change();
+
+create trigger permanent before delete or truncate on durable_context.turns
+    for each statement execute function durable_context.refuse_change();
+create trigger permanent before delete or truncate on durable_context.checkpoints
+    for each statement execute function durable_context.refuse_change();
+create trigger permanent before truncate on durable_context.summaries
+    for each statement execute function durable_context.refuse_change();
+create trigger permanent_once_published before delete on durable_context.summaries
+    for each row when (old.state <> 'draft') execute function durable_context.refuse_change();
 
 -- Whoever publishes holds the lock of the branch row, so that this look at the others is not a race.
 create function durable_context.refuse_overlap() returns trigger language plpgsql as $$
