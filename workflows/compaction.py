@@ -32,6 +32,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows import steps
     from workflows.details import progress_text, reason_of, type_of, work_text
 
+# Each plan that was overtaken means that somebody else got further. More in a row mean a bug.
+PLANS_PER_PASS = 5
+
 
 @workflow.defn(name=COMPACTION_WORKFLOW)
 class Compaction:
@@ -139,24 +142,32 @@ class Compaction:
                 return
 
     async def _compact_segment(self) -> bool:
-        """One pass. True: look again at once."""
-        self._show("planning")
-        plan = await steps.plan(self._request)
-        if not plan.nodes or plan.compaction_id is None:
-            self._result = self._result.model_copy(update={"checkpoint_turn": plan.checkpoint_turn})
-            return False
-        try:
-            summaries = await self._summarize(plan, plan.compaction_id)
-            self._show("committing", plan)
-            ids = [summary.summary_id for summary in summaries]
-            committed = await steps.commit(self._request, plan, plan.compaction_id, ids)
-        except ActivityError as error:
-            if type_of(error) == STALE_PLAN:
-                return True
-            raise
+        """One pass. True: another segment is due."""
+        overtaken = 0
+        while True:
+            self._show("planning")
+            plan = await steps.plan(self._request)
+            if not plan.nodes or plan.compaction_id is None:
+                found = {"checkpoint_turn": plan.checkpoint_turn}
+                self._result = self._result.model_copy(update=found)
+                return False
+            try:
+                committed = await self._make(plan, plan.compaction_id)
+            except ActivityError as error:
+                overtaken += 1
+                if type_of(error) != STALE_PLAN or overtaken == PLANS_PER_PASS:
+                    raise
+            else:
+                await self._index(plan)
+                return committed.more
+
+    async def _make(self, plan: Plan, compaction_id: UUID) -> CommitResult:
+        summaries = await self._summarize(plan, compaction_id)
+        self._show("committing", plan)
+        ids = [summary.summary_id for summary in summaries]
+        committed = await steps.commit(self._request, plan, compaction_id, ids)
         self._note(plan, summaries, committed)
-        await self._index(plan)
-        return committed.more
+        return committed
 
     async def _summarize(self, plan: Plan, compaction_id: UUID) -> list[SummarizeResult]:
         """The leaf, then its merges, each from what was made before it."""

@@ -26,6 +26,7 @@ def checkpoint_after(
     if leaf.level != 0 or leaf.from_turn != covered + 1:
         raise StalePlan(f"the node of turns {leaf.from_turn}-{leaf.to_turn} follows {covered}")
     frontier = next_frontier(older, nodes)
+    _check_cover(frontier)
     entries = merge_ledgers(previous.ledger if previous else (), ledger)
     return NewCheckpoint(
         previous=previous,
@@ -37,6 +38,14 @@ def checkpoint_after(
         tokens_before=leaf.covered_tokens,
         tokens_after=leaf.token_count,
     )
+
+
+def _check_cover(frontier: Sequence[Summary]) -> None:
+    next_turn = 1
+    for node in frontier:
+        if node.from_turn != next_turn:
+            raise StalePlan(f"no node of the frontier begins with turn {next_turn}")
+        next_turn = node.to_turn + 1
 
 
 def _token_usage(

@@ -65,9 +65,9 @@ async def test_a_hint_to_nobody_returns_false_in_time(silent_address: str) -> No
 
 
 async def test_an_outage_is_logged_once_and_the_circuit_opens(
-    caplog: pytest.LogCaptureFixture,
+    silent_address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    requests = CompactionRequests(refused_address())
+    requests = CompactionRequests(silent_address)
     with caplog.at_level(logging.INFO, logger=module.__name__):
         for _ in range(5):
             assert not await requests.hint(request(), 1, timedelta(0))

@@ -107,6 +107,22 @@ async def test_a_failed_run_publishes_nothing_and_the_next_one_starts_clean(
         assert (await orchestration.compact(branch)).checkpoint_turn == 6
 
 
+async def test_a_frontier_with_a_hole_fails_the_run_and_is_not_built_upon(
+    branch: Branch,
+    orchestration: Orchestration,
+    start_worker: StartWorker,
+    connection: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    await record(branch, 26)
+    async with start_worker():
+        await orchestration.compact(branch, QUICK.model_copy(update={"keep_raw_turns": 10}))
+        await connection.execute("set session_replication_role = replica")  # without triggers
+        await connection.execute("delete from durable_context.summaries where from_turn = 7")
+        with pytest.raises(CompactionFailed, match="StalePlan"):
+            await orchestration.compact(branch)
+    assert [checkpoint.turn_no for checkpoint in await branch.checkpoints()] == [6, 12]
+
+
 async def test_an_index_that_fails_does_not_fail_the_run(
     branch: Branch,
     orchestration: Orchestration,
