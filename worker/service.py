@@ -10,9 +10,11 @@ import signal
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -20,6 +22,7 @@ from activities.compaction import CompactionActivities
 from durable_context.compaction import Compactor
 from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
 from durable_context.database import Pool, create_pool
+from durable_context.migrations import check_schema
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import TemporalUnreachable
 from worker.health import Check, HealthEndpoint
@@ -47,6 +50,7 @@ async def serve(settings: Settings) -> None:
         max_size=settings.max_activities + settings.max_summaries + CONNECTIONS_BESIDE_ACTIVITIES,
     )
     async with pool:
+        await check_schema(pool)
         client = await _connect(settings)
         summarizer = summarizer_from_specs(settings.summarizers, base_url=settings.model_base_url)
         compactor = Compactor(pool, summarizer)
@@ -85,11 +89,23 @@ def make_workers(
 
 
 async def _connect(settings: Settings) -> Client:
+    address = settings.temporal["target_host"]
     try:
-        return await Client.connect(**settings.temporal, data_converter=pydantic_data_converter)
+        client = await Client.connect(**settings.temporal, data_converter=pydantic_data_converter)
+        await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=client.namespace)
+        )
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise TemporalUnreachable(f"the Temporal server at {address!r}: {error}") from error
+        namespace = settings.temporal.get("namespace", "default")
+        raise TemporalUnreachable(
+            f"the Temporal server at {address!r} has no namespace {namespace!r};"
+            " create it, or set TEMPORAL_NAMESPACE"
+        ) from error
     except RuntimeError as error:
-        address = settings.temporal["target_host"]
         raise TemporalUnreachable(f"no Temporal server at {address!r}: {error}") from error
+    return client
 
 
 async def _run(workers: tuple[Worker, ...], asked_to_stop: asyncio.Event) -> None:
@@ -120,7 +136,7 @@ def _checks(
             raise RuntimeError("a worker has stopped")
 
     async def postgres() -> None:
-        await pool.fetchval("select 1")
+        await check_schema(pool)
 
     async def temporal() -> None:
         await client.service_client.check_health()

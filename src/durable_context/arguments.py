@@ -1,11 +1,11 @@
 """Checks of what callers pass besides messages, before anything is written."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 from uuid import UUID
 
-from durable_context.errors import InvalidTurn
-from durable_context.prepared import PreparedContext
+from durable_context.errors import InvalidArgument, InvalidTurn
+from durable_context.prepared import Budget, PreparedContext
 
 OnConflict = Literal["error", "append"]
 
@@ -14,6 +14,20 @@ def check_choice(name: str, value: object, allowed: Any) -> None:
     """`allowed` is a Literal type."""
     if value not in get_args(allowed):
         raise InvalidTurn(f"{name}={value!r:.80}; allowed are {', '.join(get_args(allowed))}")
+
+
+def check_budget(budget: object) -> None:
+    if not isinstance(budget, Budget):
+        raise InvalidArgument(f"budget={budget!r:.80}; it must be a Budget(max_tokens=...)")
+
+
+def seconds(timeout: timedelta | float) -> timedelta:
+    """A timeout, which may be given in seconds."""
+    if isinstance(timeout, timedelta):
+        return timeout
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgument(f"timeout={timeout!r:.80}; it must be a timedelta or seconds")
+    return timedelta(seconds=timeout)
 
 
 def check_time(occurred_at: datetime | None) -> None:

@@ -9,7 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
 
-from durable_context.arguments import OnConflict, check_choice, check_time, head_expected
+from durable_context.arguments import (
+    OnConflict,
+    check_budget,
+    check_choice,
+    check_time,
+    head_expected,
+    seconds,
+)
 from durable_context.assembly import assemble
 from durable_context.compaction_store import CompactionStore
 from durable_context.contracts import CompactionRequest, CompactionResult
@@ -87,6 +94,7 @@ class Branch:
         `None` continues an open long run. `pending` holds complete tool exchanges that are not
         recorded yet. The same stored state and input give the same bytes. Raises InvalidTurn.
         """
+        check_budget(budget)
         asked, waiting = user_message_of(user_message), exchanges(pending)
         state = await read_prompt_state(
             self._pool, self._tenant, self.branch_uuid, _query(asked), self.policy
@@ -171,21 +179,23 @@ class Branch:
             repeated=recorded.repeated,
         )
 
-    async def compact(self, *, timeout: timedelta = timedelta(minutes=10)) -> CompactionResult:
-        """Compact everything that is due now, and wait.
+    async def compact(self, *, timeout: timedelta | float = 600) -> CompactionResult:
+        """Compact everything that is due now, and wait: `timeout` in seconds or as a timedelta.
 
+        The result's range and tokens are the last segment's; passes and attempts are totals.
         Raises CompactionUnavailable, CompactionTimeout (the compaction goes on), CompactionFailed.
         """
         if self._requests is None:
             raise CompactionUnavailable("this client was made with temporal=None")
-        return await self._requests.compact_now(self._request("request"), timeout)
+        return await self._requests.compact_now(self._request("request"), seconds(timeout))
 
-    async def wait_until_compacted(self, *, timeout: timedelta = timedelta(minutes=10)) -> None:
-        """Wait until nothing is due. Asks for nothing: hints, compact() or the sweep do.
+    async def wait_until_compacted(self, *, timeout: timedelta | float = 600) -> None:
+        """Wait until nothing is due: `timeout` in seconds or as a timedelta.
 
-        Raises CompactionTimeout.
+        Asks for nothing: hints and compact() do. Raises CompactionTimeout.
         """
-        deadline = time.monotonic() + timeout.total_seconds()
+        bound = seconds(timeout).total_seconds()
+        deadline = time.monotonic() + bound
         pause = POLL_FIRST
         store = CompactionStore(self._pool, self._tenant, self.branch_uuid)
         while due := await next_segment(store, await store.head(), self.policy):
@@ -194,7 +204,7 @@ class Branch:
                 raise CompactionTimeout(
                     f"turns {due[0].turn_no}-{due[-1].turn_no} of branch {self.branch_id!r} of"
                     f" {self.conversation_id!r} are not compacted after"
-                    f" {timeout.total_seconds():g} s"
+                    f" {bound:g} s"
                 )
             await asyncio.sleep(min(pause, left))
             pause = min(2 * pause, POLL_LONGEST)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from durable_context.branch import Branch
 from durable_context.database import Pool, create_pool
-from durable_context.errors import DatabaseUnavailable
+from durable_context.errors import DatabaseUnavailable, InvalidArgument
 from durable_context.ids import check_ids
 from durable_context.policy import CompactionPolicy
 from durable_context.store import BranchRow, Store
@@ -55,10 +55,14 @@ class ContextClient:
         """Connect to the database; Temporal is connected to when it is first needed.
 
         `database_url` defaults to DURABLE_CONTEXT_DATABASE_URL. `temporal` is an address, a client
-        with the pydantic data converter, or None to record without hints (the sweep compacts). An
-        existing branch keeps the encoding it was made with. Raises DatabaseUnavailable.
+        with the pydantic data converter, or None to record without hints: nothing is compacted
+        then. An existing branch keeps the encoding it was made with. Raises DatabaseUnavailable,
+        InvalidArgument.
         """
-        counter = token_counter(encoding)
+        try:
+            counter = token_counter(encoding)
+        except ValueError as error:
+            raise InvalidArgument(str(error)) from error
         check_ids(tenant=tenant)
         url = database_url or os.environ.get(DATABASE_URL)
         if not url:

@@ -15,11 +15,15 @@ class DurableContextError(Exception):
         super().__init__(message or " ".join((self.__doc__ or "").split()))
 
 
-class InvalidId(DurableContextError):
+class InvalidArgument(DurableContextError, ValueError):
+    """An argument is not one that is allowed."""
+
+
+class InvalidId(InvalidArgument):
     """An id is not text that can be stored and looked up."""
 
 
-class InvalidTurn(DurableContextError):
+class InvalidTurn(InvalidArgument):
     """The messages are not a turn."""
 
 

@@ -11,6 +11,9 @@ from durable_context.text import clean
 
 NO_RESULT = "[No result: the turn was interrupted before this call returned.]"
 
+PART_TYPES = ("text", "image_url", "input_audio", "file", "refusal")
+"""Content parts of the OpenAI chat format, which prompts are made in."""
+
 _KNOWN = {"role", "content", "name", "tool_calls", "tool_call_id", "synthetic", "extra"}
 
 
@@ -226,11 +229,12 @@ def _content(content: object, position: int) -> str | tuple[dict[str, Any], ...]
 def _part(part: object, position: int) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    if isinstance(part, Mapping) and isinstance(cast(Mapping[str, Any], part).get("type"), str):
+    kind = cast(Mapping[str, Any], part).get("type") if isinstance(part, Mapping) else None
+    if kind in PART_TYPES:
         return dict(cast(Mapping[str, Any], part))
     raise InvalidTurn(
-        f"message {position} has a content part {part!r:.80}; a part is text or a dict with a"
-        " 'type'"
+        f"message {position} has a content part {part!r:.80}; a part is text or a dict whose 'type'"
+        f" is one of {', '.join(PART_TYPES)}"
     )
 
 

@@ -170,9 +170,14 @@ class CompactionCalls:
             search_attributes=await self._search_attributes(request),
             priority=_priority(request),
         )
-        return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]
-            COMPACT_NOW, start_workflow_operation=start, result_type=CompactionResult
-        )
+        try:
+            return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]
+                COMPACT_NOW, start_workflow_operation=start, result_type=CompactionResult
+            )
+        except BaseException:
+            # The SDK gives the same error to a future of its own, which complains if nobody looks.
+            asyncio.ensure_future(start.workflow_handle()).add_done_callback(_retrieve)
+            raise
 
     async def _search_attributes(self, request: CompactionRequest) -> TypedSearchAttributes:
         """Only what is registered: an unknown attribute would make the server refuse the start."""

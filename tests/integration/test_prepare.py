@@ -9,7 +9,7 @@ import pytest
 
 from durable_context import Budget, BudgetExceeded, CompactionPolicy, ContextClient
 from durable_context.database import Pool
-from durable_context.errors import InvalidTurn
+from durable_context.errors import InvalidArgument, InvalidTurn
 from durable_context.prompt_state import READ_PROMPT
 from durable_context.tokens import token_counter
 from tests.compacting import compact_all, compact_once
@@ -250,6 +250,20 @@ async def test_a_message_that_gives_no_valid_request_is_refused(
     branch = await client.open_branch("c")
     with pytest.raises(InvalidTurn, match=reason):
         await branch.prepare(message, budget=WIDE)
+
+
+async def test_going_on_needs_something_to_go_on_with(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn(numbered(1))
+    with pytest.raises(InvalidTurn, match="no long run is open"):
+        await branch.prepare(None, budget=WIDE)
+    await branch.record_turn([{"role": "user", "content": "wait"}], outcome="interrupted")
+    assert await branch.prepare(None, budget=WIDE)
+    with pytest.raises(InvalidArgument, match="budget=8000"):
+        await branch.prepare("x", budget=8000)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="timeout='5'"):
+        await branch.wait_until_compacted(timeout="5")  # type: ignore[arg-type]
+    await branch.wait_until_compacted(timeout=0.5)
 
 
 async def test_pending_holds_complete_exchanges_only(client: ContextClient):

@@ -154,6 +154,7 @@ async def test_an_interrupted_turn_gets_results_that_say_so(client: ContextClien
         ([{"role": "robot", "content": "x"}], "'robot'; allowed are user, assistant, tool"),
         ([{"role": "user", "content": 5}], "content 5"),
         ([{"role": "user", "content": [5]}], "part 5"),
+        ([{"role": "user", "content": [{"type": "tool_result"}]}], "one of text, image_url"),
         ([result("x", "orphan")], "tool result for 'x'"),
         ([{"role": "user", "tool_calls": [call("a", "f")]}], "only 'assistant' may"),
         ([calling(call("a", "f"), call("a", "g"))], "repeats a tool call id"),

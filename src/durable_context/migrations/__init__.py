@@ -4,6 +4,9 @@ from importlib import resources
 
 import asyncpg
 
+from durable_context.database import Pool, acquired
+from durable_context.errors import SchemaMissing
+
 # One migration at a time, whoever starts it: pg_advisory_lock on the bytes "durctx".
 LOCK = 0x647572637478
 
@@ -29,6 +32,16 @@ async def migrate(database_url: str) -> list[str]:
         return await _apply_missing(connection)
     finally:
         await connection.close()
+
+
+async def check_schema(pool: Pool) -> None:
+    """Raises SchemaMissing unless every migration of this version is applied."""
+    async with acquired(pool) as connection:
+        rows = await connection.fetch("select name from durable_context.migrations")
+    if missing := sorted(set(migration_names()) - {row["name"] for row in rows}):
+        raise SchemaMissing(
+            f"the database lacks {', '.join(missing)}: run `python -m durable_context.migrations`"
+        )
 
 
 async def _apply_missing(connection: "asyncpg.Connection[asyncpg.Record]") -> list[str]:
