@@ -70,6 +70,21 @@ async def test_a_failure_that_passes_is_retried(
     assert compaction.attempts == 3 and compaction.status == "completed"
 
 
+async def test_a_slow_model_is_not_taken_for_a_lost_worker(
+    branch: Branch, orchestration: Orchestration, start_worker: StartWorker
+) -> None:
+    summarizer = ScriptedSummarizer()
+    summarizer.gate.clear()
+    await record(branch, 8)
+    async with start_worker(summarizer):
+        await orchestration.hint(branch)
+        await summarizer.arrived.wait()
+        await asyncio.sleep(2.5 * QUICK.worker_lost_after.total_seconds())
+        summarizer.gate.set()
+        result = await orchestration.result(branch)
+    assert result.attempts == 1 and len(summarizer.asked) == 1
+
+
 async def test_the_time_a_provider_asks_for_is_kept(
     branch: Branch, orchestration: Orchestration, start_worker: StartWorker
 ) -> None:
