@@ -25,5 +25,5 @@ async def heartbeats(timeout: timedelta | None) -> AsyncGenerator[None]:
 
 async def _beat(seconds: float) -> None:
     while True:
-        activity.heartbeat()
         await asyncio.sleep(seconds)
+        activity.heartbeat()

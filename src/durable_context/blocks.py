@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from durable_context.excerpts import RetrievedBlock
-from durable_context.messages import to_openai
 from durable_context.models import Message
 from durable_context.prompt_state import Fact, StoredCheckpoint, TailTurn, View
 from durable_context.rendering import DIGEST_HEAD, FOOT, LEDGER_TAIL_HEAD, turns_label
+from durable_context.sendable import to_openai
 from durable_context.tokens import TokenCounter, token_counter
 
 

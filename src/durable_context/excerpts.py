@@ -1,6 +1,6 @@
 """Retrieved blocks: a summary's headline and the passages of its turns that answer the query."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from durable_context.messages import call_text
@@ -17,6 +17,8 @@ PASSAGE_BEFORE = 150
 PASSAGE_AFTER = 400
 OCCURRENCES = 3
 SPEAKER_CHARACTERS = 64
+SMALLEST_PASSAGE = 20
+"""Tokens of room below which no further passage is tried."""
 HEAVIEST = 12
 """Passages are tried around so many occurrences of each of the so many heaviest terms."""
 
@@ -34,7 +36,6 @@ class _Passage(NamedTuple):
     turn: RetrievedTurn
     position: int
     line: str
-    tokens: int
 
 
 def retrieved_block(
@@ -49,22 +50,24 @@ def retrieved_block(
     head = RETRIEVED_HEAD
     if headline:
         head += f"{turns_label(leaf.from_turn, leaf.to_turn)} {leaf.headline}\n"
-    room = max_tokens - counter.count(head) - counter.count(FOOT)
+    tokens = counter.count(head) + counter.count(FOOT)
+    heaviest = sorted(terms.items(), key=lambda item: (-item[1], item[0]))[:HEAVIEST]
     chosen: list[_Passage] = []
-    for passage in sorted(_passages(leaf, terms, counter), key=lambda p: -p.score):
-        if passage.tokens <= room:
-            room -= passage.tokens
+    for passage in sorted(_passages(leaf, heaviest), key=lambda p: -p.score):
+        if max_tokens - tokens < SMALLEST_PASSAGE:
+            break
+        size = counter.count(passage.line)
+        if tokens + size <= max_tokens:
+            tokens += size
             chosen.append(passage)
     if not chosen:
         return None
     chosen.sort(key=lambda passage: (passage.turn.turn_no, passage.position))
     text = head + "".join(passage.line for passage in chosen) + FOOT
-    return RetrievedBlock(leaf, text, counter.count(text))
+    return RetrievedBlock(leaf, text, tokens)
 
 
-def _passages(
-    leaf: RetrievedLeaf, terms: Mapping[str, float], counter: TokenCounter
-) -> list[_Passage]:
+def _passages(leaf: RetrievedLeaf, terms: Sequence[tuple[str, float]]) -> list[_Passage]:
     found: list[_Passage] = []
     for turn in leaf.turns:
         for position, message in enumerate(turn.messages):
@@ -75,7 +78,7 @@ def _passages(
             speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
             date = f"{turn.occurred_at:%Y-%m-%d}"
             line = f"[turn {turn.turn_no}, {date}] {speaker}: {one_line(redact(passage))}\n"
-            found.append(_Passage(score, turn, position, line, counter.count(line)))
+            found.append(_Passage(score, turn, position, line))
     return found
 
 
@@ -83,11 +86,10 @@ def _quotable(message: Message) -> str:
     return clean(" ".join([message_text(message), *(call_text(c) for c in message.tool_calls)]))
 
 
-def _best_passage(text: str, terms: Mapping[str, float]) -> tuple[float, str] | None:
+def _best_passage(text: str, terms: Sequence[tuple[str, float]]) -> tuple[float, str] | None:
     """The passage with the heaviest terms, and their weight; None if no term occurs."""
     lowered = text.lower()
-    heaviest = sorted(terms.items(), key=lambda item: (-item[1], item[0]))[:HEAVIEST]
-    places = [(place, term, weight) for term, weight in heaviest for place in _find(lowered, term)]
+    places = [(place, term, weight) for term, weight in terms for place in _find(lowered, term)]
     if not places:
         return None
     if len(text) <= WHOLE:

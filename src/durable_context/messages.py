@@ -1,4 +1,4 @@
-"""Messages in and out: OpenAI chat format to `Message` and back, and what makes messages a turn."""
+"""Messages on their way in: from OpenAI chat format to `Message`, and what makes them a turn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
@@ -7,7 +7,7 @@ from durable_context import stored_json
 from durable_context.errors import IncompleteToolExchange, InvalidTurn
 from durable_context.models import Message, Outcome, Role, ToolCall
 from durable_context.rendering import RECORD_TAG, is_record
-from durable_context.text import clean
+from durable_context.sendable import sendable
 
 NO_RESULT = "[No result: the turn was interrupted before this call returned.]"
 
@@ -52,48 +52,6 @@ def _said(fields: Mapping[str, Any]) -> object:
     """A refusal is what an assistant said instead of content."""
     content = fields.get("content")
     return fields.get("refusal") if content is None else content
-
-
-def sendable(message: Message) -> Message:
-    """The message as prompts show it: characters no provider takes, and look-alikes of our own
-    blocks, are replaced. Tokens are counted on this.
-    """
-    content = message.content
-    return message.model_copy(
-        update={
-            "content": _clean_content(content),
-            "name": None if message.name is None else clean(message.name),
-            "tool_calls": tuple(
-                ToolCall(id=clean(c.id), name=clean(c.name), arguments=clean(c.arguments))
-                for c in message.tool_calls
-            ),
-            "tool_call_id": None if message.tool_call_id is None else clean(message.tool_call_id),
-        }
-    )
-
-
-def to_openai(message: Message) -> dict[str, Any]:
-    """A sendable message in OpenAI chat format, without our own fields."""
-    fields: dict[str, Any] = {"role": message.role}
-    if message.content is None:
-        fields["content"] = None if message.tool_calls else ""
-    else:
-        parts = message.content
-        fields["content"] = parts if isinstance(parts, str) else list(parts) or ""
-    if message.name is not None:
-        fields["name"] = message.name
-    if message.tool_calls:
-        fields["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in message.tool_calls
-        ]
-    if message.tool_call_id is not None:
-        fields["tool_call_id"] = message.tool_call_id
-    return fields
 
 
 def call_text(call: ToolCall) -> str:
@@ -236,25 +194,6 @@ def _part(part: object, position: int) -> dict[str, Any]:
         f"message {position} has a content part {part!r:.80}; a part is text or a dict whose 'type'"
         f" is one of {', '.join(PART_TYPES)}"
     )
-
-
-def _clean_content(
-    content: str | tuple[dict[str, Any], ...] | None,
-) -> str | tuple[dict[str, Any], ...] | None:
-    if content is None or isinstance(content, str):
-        return content if content is None else clean(content)
-    return tuple(cast(dict[str, Any], _clean_values(part)) for part in content)
-
-
-def _clean_values(value: object) -> object:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        fields = cast(dict[str, object], value)
-        return {clean(key): _clean_values(item) for key, item in fields.items()}
-    if isinstance(value, list):
-        return [_clean_values(item) for item in cast(list[object], value)]
-    return value
 
 
 def _optional_text(value: object, field: str, position: int) -> str | None:

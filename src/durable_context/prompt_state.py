@@ -9,9 +9,9 @@ from uuid import UUID
 from durable_context import stored_json
 from durable_context.database import Pool, acquired
 from durable_context.errors import UnknownBranch
-from durable_context.messages import sendable
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
+from durable_context.sendable import sendable
 
 EXCERPT_TURNS = 3
 """Turns per retrieved summary that excerpts may come from."""
@@ -20,7 +20,7 @@ QUERY_TERMS = 64
 MATCHED_SHARE = 0.2
 """Share of the query's term weight a leaf must match to be relevant."""
 
-READ_PROMPT = f"""
+_TAIL = """
 with branch as materialized (
     select b.head_turn, b.checkpoint_turn, b.open_run_turn, b.encoding, b.text_search,
         b.indexed_leaves, b.indexed_terms::float8 / greatest(b.indexed_leaves, 1) as mean_length
@@ -28,17 +28,19 @@ with branch as materialized (
     where b.tenant = $1 and b.branch_uuid = $2
 ), tail as materialized (
     select t.turn_no, t.digest, t.digest_tokens, t.ledger, t.messages, t.message_tokens, t.views,
-        t.turn_no > b.head_turn - $4
-        or (b.checkpoint_turn = 0 and b.head_turn < $5)
+        t.turn_no > b.head_turn - $3
+        or (b.checkpoint_turn = 0 and b.head_turn < $4)
         or (t.turn_no >= b.open_run_turn
-            and sum(t.raw_tokens) over (order by t.turn_no desc) <= $6) as raw
+            and sum(t.raw_tokens) over (order by t.turn_no desc) <= $5) as raw
     from branch b
-    join durable_context.turns t
-        on t.tenant = $1 and t.branch_uuid = $2 and t.turn_no > b.checkpoint_turn
-), lexemes as materialized (
+    join durable_context.turns t on t.tenant = $1 and t.branch_uuid = $2
+        and t.turn_no > b.checkpoint_turn and t.turn_no <= b.head_turn
+)"""
+
+_RANKED = f""", lexemes as materialized (
     select l.lexeme from branch b, unnest(
-        case when b.indexed_leaves = 0 or $7 = 0 then ''::tsvector
-        when $3::text is not null then to_tsvector(b.text_search, $3)
+        case when b.indexed_leaves = 0 then ''::tsvector
+        when $6::text is not null then to_tsvector(b.text_search, $6)
         else (
             select strip(t.terms) || strip(n.terms)
             from durable_context.turns t, durable_context.turns n
@@ -48,21 +50,24 @@ with branch as materialized (
     order by length(l.lexeme) desc, l.lexeme limit {QUERY_TERMS}
 ), query as materialized (
     select l.lexeme, d.leaves,
-        ln(1 + (b.indexed_leaves - d.leaves + 0.5) / (d.leaves + 0.5)) as idf,
+        ln(1 + (b.indexed_leaves - d.leaves + 0.5::float8) / (d.leaves + 0.5::float8)) as idf,
         ('''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || '''')::tsquery as pattern
     from branch b, lexemes l, lateral (
         select count(*) as leaves from durable_context.postings p
         where p.branch_uuid = $2 and p.term = l.lexeme
     ) d
 ), hits as materialized (
-    select p.from_turn, p.to_turn, sum(q.idf * p.frequency * 2.5
-        / (p.frequency + 1.5 * (0.25 + 0.75 * p.length / b.mean_length))) as score
+    select p.from_turn, p.to_turn, sum(q.idf * p.frequency * 2.5::float8
+        / (p.frequency + 1.5::float8 * (0.25::float8 + 0.75::float8 * p.length / b.mean_length))
+        ) as score
     from branch b, query q
     join durable_context.postings p on p.branch_uuid = $2 and p.term = q.lexeme
     group by p.from_turn, p.to_turn
     having sum(q.idf) >= {MATCHED_SHARE} * (select sum(idf) from query)
     order by score desc, p.to_turn desc limit $7
-)
+)"""
+
+_SELECT = """
 select b.head_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
     c.checkpoint_id, c.text, c.token_count, c.sections,
     (select json_agg(json_build_array(t.turn_no, t.digest, t.digest_tokens, t.ledger,
@@ -71,7 +76,9 @@ select b.head_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
     case when b.open_run_turn is not null then (
         select json_build_array(r.messages, r.message_tokens) from durable_context.turns r
         where r.tenant = $1 and r.branch_uuid = $2 and r.turn_no = b.open_run_turn
-    ) end as run_start,
+    ) end as run_start"""
+
+_RETRIEVED = f""",
     (select json_agg(json_build_array(h.from_turn, h.to_turn, s.summary_id, s.headline, (
         select json_agg(json_build_array(e.turn_no, e.occurred_at, e.messages) order by e.turn_no)
         from (
@@ -84,11 +91,17 @@ select b.head_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
         ) e)) order by h.score desc, h.to_turn desc)
         from hits h join durable_context.summaries s on s.tenant = $1 and s.branch_uuid = $2
             and s.level = 0 and s.from_turn = h.from_turn and s.state = 'current') as retrieved,
-    (select json_agg(json_build_array(q.lexeme, q.idf)) from query q where q.leaves > 0) as terms
+    (select json_agg(json_build_array(q.lexeme, q.idf)) from query q where q.leaves > 0) as terms"""
+
+_FROM = """
 from branch b
 left join durable_context.checkpoints c
     on c.tenant = $1 and c.branch_uuid = $2 and c.turn_no = b.checkpoint_turn
 """
+
+READ_PROMPT = _TAIL + _RANKED + _SELECT + _RETRIEVED + _FROM
+# Half of a small statement's time is setting up what it does not run.
+READ_WITHOUT_RETRIEVAL = _TAIL + _SELECT + ", null as retrieved, null as terms" + _FROM
 
 
 class View(NamedTuple):
@@ -162,16 +175,17 @@ async def read_prompt_state(
 ) -> PromptState:
     """One statement, which writes nothing. A query of None asks with the open run's own terms."""
     async with acquired(pool) as connection:
-        row = await connection.fetchrow(
-            READ_PROMPT,
-            tenant,
-            branch_uuid,
-            query,
+        limits = (
             policy.keep_raw_turns,
             policy.segment_turns + policy.keep_raw_turns,
             policy.run_raw_tokens,
-            policy.retrieved_blocks if policy.retrieved_tokens else 0,
         )
+        if policy.retrieved_blocks and policy.retrieved_tokens:
+            row = await connection.fetchrow(
+                READ_PROMPT, tenant, branch_uuid, *limits, query, policy.retrieved_blocks
+            )
+        else:
+            row = await connection.fetchrow(READ_WITHOUT_RETRIEVAL, tenant, branch_uuid, *limits)
     if row is None:
         raise UnknownBranch(f"there is no branch {branch_uuid} for tenant {tenant!r}")
     checkpoint = None

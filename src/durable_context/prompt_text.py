@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from durable_context.blocks import Exchange, Parts, message_overhead
-from durable_context.messages import to_openai
 from durable_context.models import Message
 from durable_context.prepared import Block, Budget, Manifest, PreparedContext, Reduction
 from durable_context.prompt_state import PromptState
 from durable_context.rendering import DIGEST_HEAD, FOOT, LEDGER_TAIL_HEAD, record_message
+from durable_context.sendable import to_openai
 from durable_context.text import clean
 
 _STABLE = ("instructions", "checkpoint")

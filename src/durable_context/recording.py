@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from durable_context import stored_json
 from durable_context.digest import digest_of
 from durable_context.ledger import ledger_of, ledger_tail_line
-from durable_context.messages import call_text, sendable
+from durable_context.messages import call_text
 from durable_context.models import LedgerEntry, Message, Outcome
 from durable_context.policy import CompactionPolicy
 from durable_context.redaction import redact
+from durable_context.sendable import sendable
 from durable_context.text import clean, message_text
 from durable_context.tokens import TokenCounter
 from durable_context.views import view_of

@@ -373,7 +373,7 @@ async def test_the_hot_read_uses_the_indexes(
     async with client._pool.acquire() as same_settings:
         statement = await same_settings.prepare(READ_PROMPT)
         (explained,) = await statement.explain(
-            "default", branch.branch_uuid, "Where is SHP-0009?", 2, 8, 8000, 3
+            "default", branch.branch_uuid, 2, 8, 8000, "Where is SHP-0009?", 3
         )
     nodes = list(_nodes(explained["Plan"]))
     assert "Seq Scan" not in {node["Node Type"] for node in nodes}

@@ -1,6 +1,7 @@
 """Reading recorded conversations: every format, where turns begin, errors that name places."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -333,7 +334,7 @@ class TestErrors:
             read_transcripts(path)
 
     def test_broken_json_is_located(self, refused):
-        assert "not JSON: Expecting value: line 2 column 4" in refused('[\n1, ]x"')
+        assert re.search(r"not JSON: .*line 2 column \d", refused('[\n1, ]x"'))
         line = refused(json.dumps({"messages": HELLO}) + "\n{oops", "talk.jsonl")
         assert "talk.jsonl, line 2: not JSON" in line
 
