@@ -1,12 +1,21 @@
-"""Invariants 2, 4 and 5 over any history, budget and order of record, compact, prepare."""
+"""Invariants 1, 2, 4, 5 and 6 over any history, budget and order of record, compact, prepare."""
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from durable_context import Branch, Budget, BudgetExceeded, CompactionPolicy, ContextClient
+from durable_context import (
+    Branch,
+    Budget,
+    BudgetExceeded,
+    Checkpoint,
+    CompactionPolicy,
+    ContextClient,
+    Summary,
+    Turn,
+)
 from durable_context.database import Pool
 from durable_context.errors import InvalidTurn
 from tests.compacting import compact_once
@@ -90,17 +99,39 @@ async def test_every_prompt_is_within_budget_complete_and_valid(
     client._policy = POLICY
     branch = await client.open_branch(uuid4().hex)
     head, last_budget = 0, 1_000_000
+    recorded: list[Turn] = []
+    published: dict[UUID, Summary | Checkpoint] = {}
     for kind, argument in steps:
         if kind == "record":
             messages, continues = argument
             turn = await branch.record_turn(messages, continues=continues)
+            recorded.append(turn)
             head = turn.turn_no
         elif kind == "compact":
             await compact_once(pool, branch.branch_uuid, POLICY)
+            await _check_published(branch, published)
         else:
             message, last_budget = argument
             await _check(branch, message, last_budget, head)
     await _check(branch, "And then?", last_budget, head)
+    stored = await branch.turns()
+    assert [turn.messages for turn in stored] == [turn.messages for turn in recorded]
+    assert [turn.turn_no for turn in stored] == list(range(1, head + 1))
+
+
+async def _check_published(branch: Branch, published: dict[UUID, Summary | Checkpoint]) -> None:
+    """Invariant 6: what was published stays as it was, and nodes of one level never overlap."""
+    now: dict[UUID, Summary | Checkpoint] = {
+        **{node.summary_id: node for node in await branch.summaries()},
+        **{checkpoint.checkpoint_id: checkpoint for checkpoint in await branch.checkpoints()},
+    }
+    assert published.items() <= now.items()
+    published.update(now)
+    ends: dict[int, int] = {}
+    for node in now.values():
+        if isinstance(node, Summary):
+            assert node.from_turn == ends.get(node.level, 0) + 1
+            ends[node.level] = node.to_turn
 
 
 async def _check(branch: Branch, message: str | None, max_tokens: int, head: int) -> None:
