@@ -81,7 +81,7 @@ async def _demo(file: Path, options: ReplayOptions, data_dir: Path, plot: Path, 
     out = console()
     out.print("Starting PostgreSQL, Temporal and a worker …")
     async with EmbeddedStack(data_dir) as stack:
-        replay = await _replay(stack, transcripts, options, out)
+        replay = await _replay(stack, transcripts, options, out, keep)
         write_plot(replay.turns, options.budget, plot)
         out.print(f"\nPlot of raw against prompt tokens: {plot}", markup=False)
         complain_of_lateness(replay, WAIT)
@@ -90,11 +90,17 @@ async def _demo(file: Path, options: ReplayOptions, data_dir: Path, plot: Path, 
         print_json(replay.figures)
         if keep:
             await _stay(stack)
+    if keep:
+        console(sys.stderr).print("Stopped.")
     return 0 if replay.succeeded else FAILED
 
 
 async def _replay(
-    stack: EmbeddedStack, transcripts: list[Transcript], options: ReplayOptions, out: Console
+    stack: EmbeddedStack,
+    transcripts: list[Transcript],
+    options: ReplayOptions,
+    out: Console,
+    keep: bool,
 ) -> Replay:
     async with await ContextClient.connect(
         stack.database_url, temporal=stack.temporal_address, policy=REPLAY_POLICY
@@ -107,9 +113,13 @@ async def _replay(
         shown = max(replay.turns, key=lambda turn: (turn.compactions, turn.turn_no))
         branch = await client.find_branch(shown.conversation_id)
         checkpoints = await branch.checkpoints()
-        print_branch(out, await branch.inspect(), await branch.summaries(), checkpoints)
+        state = await branch.inspect()
+        print_branch(out, state, await branch.summaries(), checkpoints, branch.policy)
         out.print()
-        await _print_where_to_look(stack, client, shown.conversation_id, out)
+        if keep:
+            await _print_where_to_look(stack, client, shown.conversation_id, out)
+        else:
+            out.print("KEEP=1 make demo leaves everything up, with Temporal's UI.")
     return replay
 
 

@@ -23,7 +23,10 @@ async def test_the_demo_compacts_a_conversation_and_ends_with_its_figures(tmp_pa
     assert (figures["turns"], figures["compactions"], figures["failed"]) == (16, 2, 0)
     assert 20 <= figures["history_events"]["max"] <= 40
     assert "frontier: 2 nodes cover turns 1–12" in ended.out
-    assert "checkpoint 1–6 · " in ended.out
+    assert "cp 1–6 · " in ended.out
+    assert "observed maximum" in ended.out
+    assert "KEEP=1 make demo leaves everything up" in ended.out
+    assert "http://" not in ended.out, "no address outlives the servers"
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert sorted(os.listdir(tmp_path)) == ["plot.png", "talk.json"]
 

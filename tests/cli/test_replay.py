@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import asyncpg
+import pytest
+from rich.console import Console
 
 from durable_context import ContextClient
-from durable_context.cli.replay import ReplayOptions, replay_conversation
+from durable_context.cli.replay import ReplayedTurn, ReplayOptions, replay_conversation
+from durable_context.cli.replay_view import turn_table
+from durable_context.prepared import Block
 from durable_context.transcripts import read_transcripts
 from tests.cli.conversations import run_of_tools, talk
 from tests.cli.running import Run
@@ -22,8 +27,11 @@ async def test_every_turn_is_a_row_and_the_last_line_of_json_sums_them_up(
     file = written(talk(5))
     shown = await durable_context("replay", file, *OFFLINE)
     assert shown.code == 0, shown.errors
-    assert "turn  raw tokens  prompt tokens  blocks" in shown.out
-    assert "raw 1–4 · user" in shown.out
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["turn", "raw", "prompt", "blocks", "ms", "comp."] in rows
+    assert ["raw", "1–4"] in [row[3:5] for row in rows]
+    assert "0 compactions, 0 failed.\n" in shown.out
+    assert shown.out.splitlines()[-1] == "Look at: durable-context show talk"
 
     ended = await durable_context(
         "replay", file, *OFFLINE, "--conversation", "again-", "--budget", "900", "--json"
@@ -106,6 +114,7 @@ async def test_many_conversations_are_a_row_each(
     ended = await durable_context("replay", file, *OFFLINE)
     rows = [line.split() for line in ended.out.splitlines() if line.startswith(("one", "two"))]
     assert [(row[0], row[1]) for row in rows] == [("one", "2"), ("two", "3")]
+    assert [row[4] for row in rows] == ["0", "0"], "of none over budget too"
     assert "5 turns of 2 conversations" in ended.out
     assert len(await (await client.find_branch("two")).turns()) == 3
 
@@ -116,7 +125,7 @@ async def test_a_budget_nothing_fits_is_counted_and_the_turns_are_recorded(
     file = written([{"role": "system", "content": "Be brief. " * 40}, *talk(2)])
     shown = await durable_context("replay", file, *OFFLINE, "--budget", "60")
     assert shown.code == 0, shown.errors
-    assert "over budget" in shown.out
+    assert "of 60 tokens" in shown.out
     ended = await durable_context(
         "replay", file, *OFFLINE, "--budget", "60", "--conversation", "again-", "--json"
     )
@@ -172,7 +181,72 @@ async def test_a_database_that_is_not_there_is_one_line_and_exit_code_1(
     assert ended.code == 1
     assert ended.errors.count("\n") == 1
     assert "--database-url or DURABLE_CONTEXT_DATABASE_URL" in ended.errors
+    assert "at 127.0.0.1:9: " in ended.errors
+    assert "python -m worker dev" in ended.errors
     assert "secret" not in ended.errors
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("mysql://someone:secret@there/x", "'there/x' is not a database URL"),
+        ("host=there password=secret", "'host=there password=…' is not a database URL"),
+        ("postgresql://someone:sec/ret@127.0.0.1:9/x", "'127.0.0.1:9': the database URL"),
+        ("postgresql://someone:secret@there:port/x", "'there:port': the database URL"),
+        ("postgresql://127.0.0.1:9/x?password=s@secret", "at 127.0.0.1:9: "),
+    ],
+)
+async def test_a_wrong_database_url_is_named_without_its_password(
+    durable_context: Run, url: str, named: str
+):
+    ended = await durable_context("show", "orders", "--database-url", url)
+    assert ended.code == 1
+    assert named in ended.errors
+    assert "sec" not in ended.errors
+
+
+async def test_a_file_that_is_not_json_is_told_what_is_allowed(
+    durable_context: Run, tmp_path: Path
+):
+    file = tmp_path / "talk.csv"
+    file.write_text("role,content\nuser,hello\n")
+    ended = await durable_context("replay", file, *OFFLINE)
+    assert ended.code == 2
+    assert "not JSON" in ended.errors
+    assert "Allowed are JSON and JSON Lines" in ended.errors
+
+
+async def test_a_row_of_many_blocks_has_two_lines_of_80_columns_at_most():
+    blocks = [
+        Block(kind=kind, token_count=99, from_turn=first, to_turn=last)
+        for kind, first, last in (
+            ("instructions", None, None),
+            ("checkpoint", 1, 112),
+            ("digest", 113, 114),
+            ("raw", 115, 116),
+            ("retrieved", 8, 13),
+            ("retrieved", 30, 36),
+            ("task", 90, 90),
+            ("user", None, None),
+        )
+    ]
+    turn = ReplayedTurn(
+        conversation_id="talk",
+        turn_no=117,
+        tokens=900,
+        raw_tokens=118_000,
+        prompt_tokens=31_000,
+        blocks=tuple(blocks),
+        prepare_ms=123.4,
+        compactions=18,
+    )
+    stream = StringIO()
+    out = Console(file=stream, width=80)
+    out.print(turn_table([turn]))
+    printed = stream.getvalue()
+    assert "cp 1–112 · dg 113–114 · raw 115–116" in " ".join(printed.split())
+    assert "ret 2" in printed
+    assert len(printed.splitlines()) <= 3
 
 
 async def test_a_database_without_the_schema_says_how_to_make_it(

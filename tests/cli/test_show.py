@@ -1,11 +1,15 @@
 """`durable-context show`: a branch and its next prompt, as they are."""
 
 import json
+from io import StringIO
 
 import asyncpg
 import pytest
+from rich.console import Console
+from rich.text import Text
 
 from durable_context import Branch, Budget, ContextClient, PreparedContext
+from durable_context.cli.output import Line
 from durable_context.database import Pool
 from tests.cli.conversations import talk
 from tests.cli.running import Run, run_process
@@ -35,6 +39,9 @@ async def test_the_tree_the_tail_and_the_compactions_are_shown(
     nodes = [line for line in ended.out.splitlines() if "· level " in line]
     assert ["level 1" in line for line in nodes] == [True, False, False, False, False]
     assert "checkpoints: 4, newest last" in ended.out
+    assert "lag 1 turn, " in ended.out
+    assert "; nothing due until a segment of 6 turns or 6,000 tokens is full" in ended.out
+    assert (await durable_context("show", "orders", "--branch", "main")).out.startswith("orders /")
     tail = ended.out.split("tail: turns after the checkpoint\n")[1].splitlines()[:3]
     assert [line.split()[0] for line in tail] == ["25", "26", "27"]
     assert ended.out.count("completed") == 4
@@ -70,12 +77,41 @@ async def test_the_prompt_is_exactly_the_next_one(durable_context: Run, compacte
 
 
 async def test_a_prompt_that_cannot_be_made_is_exit_code_1(durable_context: Run, compacted: Branch):
-    arguments = ("show", "orders", "--prompt", "--budget", "20")
+    arguments = ("show", "orders", "--message", "Where is it?", "--budget", "20")
     shown = await durable_context(*arguments)
     assert shown.code == 1
     assert "No prompt fits: the smallest has" in shown.out
     as_json = await durable_context(*arguments, "--json")
     assert as_json.figures["budget_exceeded"]["limit"] == 20
+
+
+async def test_a_prompt_of_nothing_new_asks_for_the_message(
+    durable_context: Run, compacted: Branch
+):
+    ended = await durable_context("show", "orders", "--prompt")
+    assert ended.code == 1
+    assert "(--message TEXT)" in ended.errors
+
+
+async def test_a_full_segment_is_due(durable_context: Run, client: ContextClient):
+    branch = await client.open_branch("late")
+    messages = talk(8)
+    for turn in range(8):
+        await branch.record_turn(messages[2 * turn : 2 * turn + 2])
+    ended = await durable_context("show", "late")
+    assert "lag 6 turns, " in ended.out
+    assert "s; a segment is due" in ended.out
+
+
+@pytest.mark.parametrize("width", range(4, 20))
+def test_a_cut_line_never_ends_in_two_ellipses(width: int):
+    stream = StringIO()
+    out = Console(file=stream, width=width)
+    out.print(Line(Text("turns 1… and … more…")))
+    (printed,) = stream.getvalue().splitlines()
+    assert "……" not in printed.replace(" ", "")
+    assert printed.endswith("…")
+    assert len(printed) <= width
 
 
 async def test_an_unknown_conversation_is_an_error_and_is_not_made(
@@ -102,7 +138,7 @@ async def test_showing_changes_nothing(
     )
     await connection.execute("select pg_stat_force_next_flush()")
     before = await connection.fetch(counted)
-    await durable_context("show", "orders", "--prompt")
+    await durable_context("show", "orders", "--message", "Where is it?")
     assert await connection.fetch(counted) == before
 
 

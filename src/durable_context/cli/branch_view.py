@@ -1,16 +1,19 @@
 """A branch on the terminal: the summary tree, checkpoints, tail, lag, compactions."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from durable_context.cli.output import one_line, visible
+from durable_context.cli.output import Line, one_line, visible
 from durable_context.cli.replay_view import turn_range
 from durable_context.contracts import compaction_workflow_id
 from durable_context.models import BranchState, Checkpoint, Compaction, Summary, Turn
+from durable_context.policy import CompactionPolicy
+from durable_context.segments import TurnSize, due_segment
 
 _NEWEST_CHECKPOINTS = 5
 _SHORT_LINE = 100
@@ -21,9 +24,10 @@ def print_branch(
     state: BranchState,
     summaries: Sequence[Summary],
     checkpoints: Sequence[Checkpoint],
+    policy: CompactionPolicy,
 ) -> None:
     out.print(_title(state))
-    out.print(_lag(state), soft_wrap=True)
+    out.print(_lag(state, policy), soft_wrap=True)
     out.print()
     out.print(frontier_tree(state, summaries))
     if checkpoints:
@@ -33,7 +37,7 @@ def print_branch(
         out.print()
         out.print(Text("tail: turns after the checkpoint", style="bold"))
         for turn in state.tail:
-            out.print(_tail_line(turn), no_wrap=True, overflow="ellipsis")
+            out.print(Line(_tail_line(turn)))
     if state.compactions:
         out.print()
         out.print(_compaction_table(state.compactions))
@@ -52,7 +56,7 @@ def frontier_tree(state: BranchState, summaries: Sequence[Summary]) -> Tree:
 
 
 def _grow(tree: Tree, node: Summary, summaries: Sequence[Summary]) -> None:
-    branch = tree.add(_node_text(node))
+    branch = tree.add(Line(_node_text(node)))
     for child in _children(node, summaries):
         _grow(branch, child, summaries)
 
@@ -68,7 +72,7 @@ def _children(node: Summary, summaries: Sequence[Summary]) -> Iterator[Summary]:
 
 
 def _node_text(node: Summary) -> Text:
-    text = Text(overflow="ellipsis", no_wrap=True)
+    text = Text()
     word = "turn" if node.from_turn == node.to_turn else "turns"
     text.append(f"{word} {turn_range(node.from_turn, node.to_turn)}", style="bold")
     text.append(f" · level {node.level} · {node.covered_tokens:,} → {node.token_count:,} tokens · ")
@@ -79,36 +83,50 @@ def _node_text(node: Summary) -> Text:
 
 
 def _title(state: BranchState) -> Text:
+    turns = "turn" if state.head_turn == 1 else "turns"
     title = one_line(f"{state.conversation_id} / {state.branch_id}", style="bold")
-    title.append(f": {state.head_turn:,} turns, {state.head_tokens:,} tokens", style="not bold")
+    title.append(f": {state.head_turn:,} {turns}, {state.head_tokens:,} tokens", style="not bold")
     title.append(f" ({state.encoding})", style="not bold dim")
     return title
 
 
-def _lag(state: BranchState) -> Text:
+def _lag(state: BranchState, policy: CompactionPolicy) -> Text:
     lag = state.lag
     text = Text(f"workflow {compaction_workflow_id(state.branch_uuid)} · ", style="dim")
     if state.open_run_turn is not None:
         text.append(f"long run open since turn {state.open_run_turn} · ", style="not dim")
     if not lag.turns:
         return text.append("no lag", style="not dim")
-    return text.append(
-        f"lag {lag.turns} turns, {lag.tokens:,} tokens, {lag.seconds:.0f} s", style="not dim"
-    )
+    turns = "1 turn" if lag.turns == 1 else f"{lag.turns} turns"
+    text.append(f"lag {turns}, {lag.tokens:,} tokens", style="not dim")
+    if _segment_is_due(state, policy):
+        return text.append(f", {lag.seconds:.0f} s; a segment is due", style="not dim")
+    full = f"{policy.segment_turns} turns or {policy.segment_tokens:,} tokens"
+    return text.append(f"; nothing due until a segment of {full} is full", style="not dim")
+
+
+def _segment_is_due(state: BranchState, policy: CompactionPolicy) -> bool:
+    behind = [
+        TurnSize(turn.turn_no, turn.token_count, turn.token_count)
+        for turn in state.tail[: state.lag.turns]
+    ]
+    return due_segment(behind, behind[-1].turn_no, policy) is not None
 
 
 def _checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Table:
-    table = _table(f"checkpoints: {len(checkpoints)}, newest last")
-    for name in ("at turn", "nodes", "facts", "tokens"):
+    newest = checkpoints[-_NEWEST_CHECKPOINTS:]
+    shown = f"newest {len(newest)} of " if len(newest) < len(checkpoints) else ""
+    table = _table(f"checkpoints: {shown}{len(checkpoints)}, newest last")
+    for name in ("at turn", "nodes", "ledger", "tokens"):
         table.add_column(name, justify="right")
-    table.add_column("made")
-    for checkpoint in checkpoints[-_NEWEST_CHECKPOINTS:]:
+    table.add_column("made (UTC)")
+    for checkpoint in newest:
         table.add_row(
             str(checkpoint.turn_no),
             str(len(checkpoint.frontier)),
             str(len(checkpoint.ledger)),
             f"{checkpoint.token_count:,}",
-            f"{checkpoint.created_at:%Y-%m-%d %H:%M:%S}",
+            f"{checkpoint.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
         )
     return table
 

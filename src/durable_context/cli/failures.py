@@ -3,6 +3,7 @@ code.
 """
 
 import asyncio
+import re
 from collections.abc import Coroutine
 from typing import Any
 
@@ -12,6 +13,7 @@ import typer
 from durable_context.cli.output import visible
 from durable_context.client import DATABASE_URL
 from durable_context.errors import (
+    CompactionUnavailable,
     DatabaseUnavailable,
     DurableContextError,
     TurnKeyConflict,
@@ -24,7 +26,11 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 
 _ADVICE: tuple[tuple[type[Exception], str], ...] = (
-    (DatabaseUnavailable, f"Name a running one with --database-url or {DATABASE_URL}."),
+    (
+        DatabaseUnavailable,
+        f"Name a running one with --database-url or {DATABASE_URL}; `python -m worker dev` starts"
+        " one and prints its URL.",
+    ),
     (
         TurnKeyConflict,
         "The conversation was recorded from another file or with another --stretch: choose another"
@@ -32,6 +38,11 @@ _ADVICE: tuple[tuple[type[Exception], str], ...] = (
     ),
     (UnknownBranch, "Ids are exact; see --tenant."),
 )
+_NOT_JSON = "Allowed are JSON and JSON Lines (.jsonl) in OpenAI or Anthropic format."
+# How the Temporal SDK says that a connection failed: with the debug form of a Rust error.
+_RUST_ADDRESS = re.compile(r'([^\s",()]+:\d+), Os \{.*?message: "([^"]*)"')
+_RUST_REASON = re.compile(r'(?:error|message): "([^"]*)"')
+_RUST = re.compile(r":\s*(?:Failed client connect|Server connection error|tonic::).*", re.DOTALL)
 
 
 def run(command: Coroutine[Any, Any, int]) -> None:
@@ -52,7 +63,27 @@ def complain(message: str) -> None:
 
 
 def _failure(error: Exception, code: int) -> typer.Exit:
-    advice = next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
-    end = "" if str(error).endswith((".", "!", "?")) or not advice else "."
-    complain(f"{error or type(error).__name__}{end} {advice}".strip())
+    message = str(error) or type(error).__name__
+    if isinstance(error, CompactionUnavailable):
+        message = _without_rust(message)
+    advice = _advice(error)
+    end = "" if message.endswith((".", "!", "?")) or not advice else "."
+    complain(f"{message}{end} {advice}".strip())
     return typer.Exit(code)
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, TranscriptError) and ": not JSON: " in str(error):
+        return _NOT_JSON
+    return next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
+
+
+def _without_rust(message: str) -> str:
+    """Only what failed, why and where."""
+    short = _RUST.sub("", message)
+    if short == message:
+        return message
+    if found := _RUST_ADDRESS.search(message):
+        return f"{short}: {found[2]} ({found[1]})"
+    found = _RUST_REASON.search(message)
+    return f"{short}: {found[1]}" if found else short

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import typer
 from pydantic import BaseModel
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 _WIDTH_OF_A_PIPE = 120
@@ -36,6 +36,21 @@ def one_line(text: object, style: str = "") -> Text:
     return Text(
         " ".join(visible(str(text)).split()), style=style, no_wrap=True, overflow="ellipsis"
     )
+
+
+class Line:
+    """Text on one line of whatever width there is: a cut shows as one ellipsis, never two."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = self._text.copy()
+        if line.cell_len > options.max_width:
+            line.truncate(options.max_width - 1, overflow="crop")
+            kept = line[: len(line.plain.rstrip("… "))]
+            line = kept.append("…")
+        yield line
 
 
 def visible(text: str) -> str:

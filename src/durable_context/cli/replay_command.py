@@ -1,24 +1,29 @@
 """`durable-context replay FILE`."""
 
+import shlex
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
-from durable_context import ContextClient
+from durable_context.cli.connecting import connect
 from durable_context.cli.failures import FAILED, run
 from durable_context.cli.options import DEFAULT_BUDGET, BudgetTokens, DatabaseUrl, Json, Tenant
-from durable_context.cli.output import console, print_json
+from durable_context.cli.output import console, plain, print_json
 from durable_context.cli.replay import ReplayOptions
 from durable_context.cli.replay_run import (
     REPLAY_POLICY,
+    Replay,
     complain_of_lateness,
     print_replay,
     run_replay,
 )
 from durable_context.client import FROM_ENVIRONMENT
 from durable_context.transcripts import read_transcripts
+
+_SHOWN = 3
 
 
 def replay(
@@ -83,13 +88,29 @@ async def _replay(
 ) -> int:
     transcripts = read_transcripts(file)
     address = None if temporal == "none" else temporal
-    async with await ContextClient.connect(
+    async with await connect(
         database_url, temporal=address, tenant=tenant, policy=REPLAY_POLICY
     ) as client:
         replay = await run_replay(client, transcripts, options, temporal=address, wait=wait)
     if as_json:
         print_json(replay.figures)
     else:
-        print_replay(replay, options.budget, console())
+        out = console()
+        print_replay(replay, options.budget, out)
+        _say_what_to_show(replay, tenant, out)
     complain_of_lateness(replay, wait)
     return 0 if replay.succeeded else FAILED
+
+
+def _say_what_to_show(replay: Replay, tenant: str, out: Console) -> None:
+    option = "" if tenant == "default" else f" --tenant {shlex.quote(tenant)}"
+    names = replay.conversations
+    commands = [
+        f"durable-context show{option} -- {shlex.quote(name)}"
+        if name.startswith("-")
+        else f"durable-context show {shlex.quote(name)}{option}"
+        for name in names[:_SHOWN]
+    ]
+    more = f"\n  … and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    out.print()
+    out.print(plain("Look at: " + "\n         ".join(commands) + more), soft_wrap=True)

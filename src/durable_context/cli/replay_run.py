@@ -21,6 +21,7 @@ from durable_context.cli.replay import (
     warm_up,
 )
 from durable_context.cli.replay_view import (
+    TURN_LEGEND,
     ReplayProgress,
     conversation_table,
     summary_text,
@@ -74,6 +75,9 @@ async def run_replay(
 
 def print_replay(replay: Replay, budget: int, out: Console) -> None:
     many = len(replay.conversations) > 1
+    if not many:
+        out.print(TURN_LEGEND, style="dim")
+        out.print()
     out.print(conversation_table(replay.turns) if many else turn_table(replay.turns))
     out.print()
     out.print(summary_text(replay.figures, budget))

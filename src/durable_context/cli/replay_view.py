@@ -18,6 +18,16 @@ from durable_context.cli.replay import ReplayedTurn
 from durable_context.prepared import Block
 
 _RECENT_TURNS = 8
+_SHORT = {"checkpoint": "cp", "digest": "dg", "retrieved": "ret"}
+# Every prompt has them, and they have no turns.
+_INFERRED = ("instructions", "pending", "user")
+
+TURN_LEGEND = (
+    "raw: tokens of the conversation with this turn; prompt: tokens prepared before it, with the"
+    " instructions and the user's message, which are not in blocks; ms: time of prepare; comp.:"
+    " compactions so far. In blocks, with their turns: cp checkpoint, dg digests, raw; ret: number"
+    " of retrieved passages."
+)
 
 
 class ReplayProgress:
@@ -65,11 +75,11 @@ class ReplayProgress:
 
 def turn_table(turns: Iterable[ReplayedTurn]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("turn", "raw tokens", "prompt tokens"):
+    for name in ("turn", "raw", "prompt"):
         table.add_column(name, justify="right")
     table.add_column("blocks", overflow="fold", ratio=1)
     table.add_column("ms", justify="right")
-    table.add_column("compactions", justify="right")
+    table.add_column("comp.", justify="right")
     for turn in turns:
         table.add_row(
             str(turn.turn_no),
@@ -96,7 +106,7 @@ def conversation_table(turns: Sequence[ReplayedTurn]) -> Table:
             str(len(rows)),
             f"{rows[-1].raw_tokens:,}",
             f"{max(row.prompt_tokens or 0 for row in rows):,}",
-            str(sum(row.exceeded is not None for row in rows) or ""),
+            str(sum(row.exceeded is not None for row in rows)),
             _number(percentile(times, 50)),
             _number(percentile(times, 99)),
             str(rows[-1].compactions),
@@ -107,31 +117,48 @@ def conversation_table(turns: Sequence[ReplayedTurn]) -> Table:
 def summary_text(figures: dict[str, Any], budget: int) -> Text:
     """The figures as a sentence or two."""
     f = figures
-    prepare, events, size = f["prepare_ms"], f["history_events"], f["history_bytes"]
     sentences = [
         f"{_count(f['turns'], 'turn')} of {_count(f['conversations'], 'conversation')},"
         f" {f['raw_tokens']:,} tokens raw{_repeated(f['repeated'])}.",
         f"Largest prompt {f['prompt_tokens_max']:,} of {budget:,} tokens, over budget"
-        f" {f['over_budget']}; prepare p50 {_number(prepare['p50'])} ms,"
-        f" p99 {_number(prepare['p99'])} ms.",
-        f"{_count(f['compactions'], 'compaction')}, {f['failed']} failed; per compaction"
-        f" {_number(events['p50'])} history events (at most {_number(events['max'])}) and"
-        f" {_number(size['p50'])} bytes (at most {_number(size['max'])}).",
+        f" {f['over_budget']}{_prepare(f['prepare_ms'])}.",
+        f"{_count(f['compactions'], 'compaction')}, {f['failed']} failed{_histories(f)}.",
     ]
     return Text("\n".join(sentences))
 
 
+def _prepare(times: dict[str, float | None]) -> str:
+    if times["p50"] is None:
+        return ""
+    return f"; prepare p50 {_number(times['p50'])} ms, p99 {_number(times['p99'])} ms"
+
+
+def _histories(figures: dict[str, Any]) -> str:
+    events, size = figures["history_events"], figures["history_bytes"]
+    if events["p50"] is None:
+        return ""
+    return (
+        f"; per compaction {_number(events['p50'])} history events (observed maximum"
+        f" {_number(events['max'])}) and {_number(size['p50'])} bytes (observed maximum"
+        f" {_number(size['max'])})"
+    )
+
+
 def blocks_text(turn: ReplayedTurn) -> Text:
-    """What the prompt was made of, as in `checkpoint 1–12 · digest 13–14 · raw 15–16 · user`."""
+    """What the prompt was made of, as in `cp 1–12 · dg 13–14 · raw 15–16 · ret 3`."""
     if turn.repeated:
         return Text("recorded before", style="dim")
-    shown = [block for block in turn.blocks if block.kind != "instructions"]
+    if turn.exceeded is not None:
+        needed = f"the smallest has {turn.exceeded.smallest:,} of {turn.exceeded.limit:,} tokens"
+        return Text(needed, style="red")
+    shown = [block for block in turn.blocks if block.kind not in _INFERRED]
     runs = [(kind, list(blocks)) for kind, blocks in groupby(shown, lambda block: block.kind)]
-    text = " · ".join(f"{kind} {_ranges(blocks)}".strip() for kind, blocks in runs)
-    if turn.exceeded is None:
-        return Text(text)
-    limit = f"at least {turn.exceeded.smallest:,} of {turn.exceeded.limit:,} tokens: "
-    return Text(limit, style="red").append(text)
+    return Text(" · ".join(_run_text(kind, blocks) for kind, blocks in runs))
+
+
+def _run_text(kind: str, blocks: Sequence[Block]) -> str:
+    turns = str(len(blocks)) if kind == "retrieved" else _ranges(blocks)
+    return f"{_SHORT.get(kind, kind)} {turns}".strip()
 
 
 def _ranges(blocks: Sequence[Block]) -> str:
@@ -152,7 +179,7 @@ def turn_range(from_turn: int, to_turn: int) -> str:
 
 def _prompt_tokens(turn: ReplayedTurn) -> str:
     if turn.exceeded is not None:
-        return "over budget"
+        return "over"
     return "" if turn.prompt_tokens is None else f"{turn.prompt_tokens:,}"
 
 

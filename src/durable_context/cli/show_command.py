@@ -4,17 +4,24 @@ from typing import Annotated, Any
 
 import typer
 
-from durable_context import Branch, Budget, BudgetExceeded, ContextClient, PreparedContext
+from durable_context import Branch, Budget, BudgetExceeded, PreparedContext
 from durable_context.cli.branch_view import print_branch
+from durable_context.cli.connecting import connect
 from durable_context.cli.failures import FAILED, run
 from durable_context.cli.options import DEFAULT_BUDGET, BudgetTokens, DatabaseUrl, Json, Tenant
 from durable_context.cli.output import console, print_json
 from durable_context.cli.prompt_view import print_prompt
+from durable_context.errors import InvalidArgument
 
 
 def show(
     conversation: Annotated[str, typer.Argument(help="Its id.", show_default=False)],
-    branch: Annotated[str, typer.Argument(help="Its branch.")] = "main",
+    branch: Annotated[
+        str | None, typer.Argument(help="Its branch; main by default.", show_default=False)
+    ] = None,
+    branch_option: Annotated[
+        str | None, typer.Option("--branch", help="The same.", show_default=False)
+    ] = None,
     prompt: Annotated[
         bool, typer.Option("--prompt", help="Also the exact next prompt, with its manifest.")
     ] = False,
@@ -29,7 +36,11 @@ def show(
 ) -> None:
     """Show a branch: frontier, checkpoints, tail, lag, compactions, and the next prompt."""
     wanted = Budget(max_tokens=budget) if prompt or message is not None else None
-    run(_show(conversation, branch, wanted, message, database_url, tenant, as_json))
+    if branch is not None and branch_option is not None and branch != branch_option:
+        raise typer.BadParameter(f"{branch_option!r} is not {branch!r}: name one branch")
+    name = branch if branch is not None else branch_option
+    name = "main" if name is None else name
+    run(_show(conversation, name, wanted, message, database_url, tenant, as_json))
 
 
 async def _show(
@@ -42,15 +53,26 @@ async def _show(
     as_json: bool,
 ) -> int:
     prepared = None
-    async with await ContextClient.connect(database_url, temporal=None, tenant=tenant) as client:
+    async with await connect(database_url, temporal=None, tenant=tenant) as client:
         branch = await client.find_branch(conversation_id, branch_id)
         if budget is not None:
-            prepared = await branch.prepare(message, budget=budget)
+            prepared = await _prepare(branch, message, budget)
         if as_json:
             print_json(await _branch_json(branch, prepared))
         else:
             await _print(branch, prepared)
     return FAILED if isinstance(prepared, BudgetExceeded) else 0
+
+
+async def _prepare(
+    branch: Branch, message: str | None, budget: Budget
+) -> PreparedContext | BudgetExceeded:
+    try:
+        return await branch.prepare(message, budget=budget)
+    except InvalidArgument as error:
+        if message is not None:
+            raise
+        raise InvalidArgument(f"{error} (--message TEXT)") from error
 
 
 async def _branch_json(
@@ -69,7 +91,7 @@ async def _branch_json(
 async def _print(branch: Branch, prepared: PreparedContext | BudgetExceeded | None) -> None:
     out = console()
     state = await branch.inspect()
-    print_branch(out, state, await branch.summaries(), await branch.checkpoints())
+    print_branch(out, state, await branch.summaries(), await branch.checkpoints(), branch.policy)
     if prepared is not None:
         out.print()
         print_prompt(out, prepared)
