@@ -44,7 +44,7 @@ def demo(
         Path, typer.Option(envvar="TRANSCRIPT", help="Any file `durable-context replay` takes.")
     ] = OWN_TRANSCRIPT,
     keep: Annotated[
-        bool, typer.Option(envvar="KEEP", help="Leave the servers up until Ctrl-C.")
+        bool, typer.Option(envvar="KEEP", metavar="", help="Leave the servers up until Ctrl-C.")
     ] = False,
     stretch: Annotated[
         int | None,
@@ -54,7 +54,8 @@ def demo(
     ] = None,
     budget: BudgetTokens = DEFAULT_BUDGET,
     flat_out: Annotated[
-        bool, typer.Option("--flat-out", help="Replay as fast as the database takes it.")
+        bool,
+        typer.Option("--flat-out", metavar="", help="Replay as fast as the database takes it."),
     ] = False,
     data_dir: Annotated[
         Path | None, typer.Option(help="Keeps everything; a new folder for this run by default.")

@@ -1,18 +1,23 @@
 """`durable-context replay`: what it records, prints and refuses."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
 import asyncpg
 import pytest
 from rich.console import Console
+from typer import Exit
 
 from durable_context import ContextClient
+from durable_context.cli.failures import run
 from durable_context.cli.replay import ReplayedTurn, ReplayOptions, replay_conversation
 from durable_context.cli.replay_view import turn_table
 from durable_context.prepared import Block
+from durable_context.temporal_calls import CompactionCalls, connect
 from durable_context.transcripts import read_transcripts
 from tests.cli.conversations import run_of_tools, talk
 from tests.cli.running import Run
@@ -292,6 +297,30 @@ async def test_options_are_checked_with_exit_code_2(durable_context: Run, writte
     ended = await durable_context("replay", written(talk(1)), "--stretch", "0")
     assert ended.code == 2
     assert "--stretch" in ended.errors
+
+
+async def test_temporal_that_refuses_is_said_without_debug_text():
+    calls = CompactionCalls(await connect("127.0.0.1:9"), "compaction")
+
+    async def ask() -> int:
+        await calls.check()
+        return 0
+
+    said = StringIO()
+    with redirect_stderr(said), pytest.raises(Exit) as ended:
+        await asyncio.to_thread(run, ask())
+    assert ended.value.exit_code == 1
+    assert said.getvalue() == (
+        "durable-context: Temporal could not be asked: Connection refused (127.0.0.1:9)\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["replay", "show"])
+async def test_switches_take_no_value(durable_context: Run, command: str):
+    ended = await durable_context(command, "--help")
+    rows = [line for line in ended.out.splitlines() if "--json" in line or "--prompt" in line]
+    assert rows
+    assert not any("bool" in row for row in rows)
 
 
 async def test_a_message_per_line_is_one_conversation(durable_context: Run, tmp_path: Path):

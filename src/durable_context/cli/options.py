@@ -14,4 +14,6 @@ DatabaseUrl = Annotated[
 ]
 Tenant = Annotated[str, typer.Option(help="Whose conversations.")]
 BudgetTokens = Annotated[int, typer.Option("--budget", min=1, help="Tokens a prompt may have.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object, on the last line of output.")]
+Json = Annotated[
+    bool, typer.Option("--json", metavar="", help="One JSON object, on the last line of output.")
+]

@@ -56,11 +56,12 @@ def replay(
         bool,
         typer.Option(
             "--pace/--flat-out",
+            metavar="",
             help="Give compaction the time after each turn that a model's answer would take, or"
             " replay as fast as the database takes it.",
         ),
     ] = True,
-    wait: Annotated[bool, typer.Option(help="Wait for compaction at the end.")] = True,
+    wait: Annotated[bool, typer.Option(metavar="", help="Wait for compaction at the end.")] = True,
     wait_seconds: Annotated[
         float, typer.Option(min=0, help="Bound on the wait at the end.")
     ] = 120.0,

@@ -25,8 +25,8 @@ _INFERRED = ("instructions", "pending", "user")
 TURN_LEGEND = (
     "raw: tokens of the conversation with this turn; prompt: tokens prepared before it, with the"
     " instructions and the user's message, which are not in blocks; ms: time of prepare; comp.:"
-    " compactions so far. In blocks, with their turns: cp checkpoint, dg digests, raw; ret: number"
-    " of retrieved passages."
+    " compactions so far. In blocks, with their turns: cp checkpoint, dg digests, ledger, raw; ret:"
+    " number of retrieved passages."
 )
 
 

@@ -23,7 +23,8 @@ def show(
         str | None, typer.Option("--branch", help="The same.", show_default=False)
     ] = None,
     prompt: Annotated[
-        bool, typer.Option("--prompt", help="Also the exact next prompt, with its manifest.")
+        bool,
+        typer.Option("--prompt", metavar="", help="Also the exact next prompt, with its manifest."),
     ] = False,
     message: Annotated[
         str | None,
