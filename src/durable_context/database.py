@@ -6,7 +6,12 @@ from typing import TypeAlias
 
 import asyncpg
 
-from durable_context.errors import DatabaseUnavailable, DurableContextError, SchemaMissing
+from durable_context.errors import (
+    DatabaseUnavailable,
+    DurableContextError,
+    InvalidDatabaseUrl,
+    SchemaMissing,
+)
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -51,7 +56,10 @@ async def create_pool(database_url: str, *, min_size: int = 1, max_size: int = 1
             command_timeout=COMMAND_SECONDS,
             server_settings=_SETTINGS,
         )
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+    except ValueError:
+        # asyncpg quotes what it cannot parse, which may be a part of the password.
+        raise InvalidDatabaseUrl from None
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise DatabaseUnavailable(f"cannot connect to the database: {error}") from error
 
 

@@ -61,6 +61,12 @@ class DatabaseUnavailable(DurableContextError):
     """The database cannot be reached. A turn that was not acknowledged may be recorded again."""
 
 
+class InvalidDatabaseUrl(DatabaseUnavailable):
+    """The database URL cannot be read; expected is postgresql://user:password@host:port/name, with
+    special characters percent-encoded.
+    """
+
+
 class SchemaMissing(DurableContextError):
     """The database has no durable_context schema, or an older one: run `python -m
     durable_context.migrations`.

@@ -5,7 +5,7 @@ import re
 
 from durable_context import CompactionPolicy, ContextClient
 from durable_context.client import DATABASE_URL
-from durable_context.errors import DatabaseUnavailable
+from durable_context.errors import DatabaseUnavailable, InvalidDatabaseUrl
 
 _SCHEMES = ("postgresql://", "postgres://")
 _PASSWORD = re.compile(r"(password=)[^&\s]*", re.IGNORECASE)
@@ -33,10 +33,9 @@ async def connect(
         )
     try:
         return await ContextClient.connect(url, temporal=temporal, tenant=tenant, policy=policy)
+    except InvalidDatabaseUrl:
+        raise DatabaseUnavailable(f"{_place(url)!r}: {_UNREADABLE}") from None
     except DatabaseUnavailable as error:
-        if isinstance(error.__cause__, ValueError):
-            # Its message quotes what it took for a port, which may be half a password.
-            raise DatabaseUnavailable(f"{_place(url)!r}: {_UNREADABLE}") from None
         detail = str(error).removeprefix("cannot connect to the database:").strip()
         raise DatabaseUnavailable(
             f"cannot connect to the database at {_place(url)}: {detail or 'no answer in time'}"
