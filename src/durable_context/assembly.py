@@ -40,8 +40,8 @@ def assemble(
     nothing to send.
     """
     counter = token_counter(state.encoding)
-    if user_message is None and not pending:
-        _check_goes_on(state)
+    if not (user_message or pending or state.head_turn or budget.instructions):
+        raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
     parts = _parts(state, user_message, pending, budget, policy, counter)
     required = parts.tokens
     reductions = reduce_to(parts, budget.limit, policy, counter)
@@ -53,18 +53,6 @@ def assemble(
             blocks=tuple(blocks_of(parts)),
         )
     return prompt(parts, reductions, state, budget)
-
-
-def _check_goes_on(state: PromptState) -> None:
-    """Without a message there must be something that the model has yet to answer."""
-    if not state.head_turn:
-        raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
-    newest = state.tail[-1].messages[-1:] if state.tail else ()
-    if state.open_run_turn is None and newest and newest[0].role == "assistant":
-        raise InvalidTurn(
-            "there is nothing to go on with: no long run is open and the newest turn ends with the"
-            " assistant's answer; pass the user's message"
-        )
 
 
 def _parts(

@@ -85,10 +85,11 @@ async def test_a_prompt_that_cannot_be_made_is_exit_code_1(durable_context: Run,
     assert as_json.figures["budget_exceeded"]["limit"] == 20
 
 
-async def test_a_prompt_of_nothing_new_asks_for_the_message(
-    durable_context: Run, compacted: Branch
+async def test_a_prompt_of_nothing_asks_for_the_message(
+    durable_context: Run, client: ContextClient
 ):
-    ended = await durable_context("show", "orders", "--prompt")
+    await client.open_branch("new")
+    ended = await durable_context("show", "new", "--prompt")
     assert ended.code == 1
     assert "(--message TEXT)" in ended.errors
 

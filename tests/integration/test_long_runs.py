@@ -47,13 +47,18 @@ async def test_a_long_run_keeps_its_task_and_ends_in_the_newest_results(
     assert "task" not in kinds(prepared)
 
 
-async def test_going_on_needs_something_to_go_on_with(client: ContextClient):
+async def test_an_assistant_may_speak_first(client: ContextClient):
     branch = await client.open_branch("c")
+    greeting = Budget(max_tokens=1000, instructions="Greet the user.")
+    assert await branch.prepare(None, budget=greeting)
     await branch.record_turn(numbered(1))
-    with pytest.raises(InvalidTurn, match="no long run is open"):
-        await branch.prepare(None, budget=WIDE)
-    await branch.record_turn([{"role": "user", "content": "wait"}], outcome="interrupted")
-    assert await branch.prepare(None, budget=WIDE)
+    prepared = await branch.prepare(None, budget=WIDE)
+    assert prepared
+    assert prepared.messages[-1]["role"] == "assistant"
+
+
+async def test_wrong_budgets_and_timeouts_are_named(client: ContextClient):
+    branch = await client.open_branch("c")
     with pytest.raises(InvalidArgument, match="budget=8000"):
         await branch.prepare("x", budget=8000)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="timeout='5'"):
