@@ -74,9 +74,10 @@ async def replay_conversation(
     pace, raw_tokens, compactions = options.pace, 0, 0
     for number, piece in enumerate(pieces, start=1):
         prepared, milliseconds = None, None
-        if number > known:
-            budget = _budget(options.budget, transcript, piece)
-            prepared, milliseconds = await _timed_prepare(branch, _user_message(piece), budget)
+        budget, message = _budget(options.budget, transcript, piece), _user_message(piece)
+        # An assistant that speaks first, without instructions, was sent nothing.
+        if number > known and (message or number > 1 or budget.instructions):
+            prepared, milliseconds = await _timed_prepare(branch, message, budget)
         recorded = await branch.record_turn(
             piece.messages,
             turn_key=_turn_key(number),
