@@ -54,6 +54,15 @@ async def test_every_turn_is_a_row_and_the_last_line_of_json_sums_them_up(
     assert figures["history_events"] == {"p50": None, "max": None}
 
 
+async def test_a_conversation_that_the_assistant_begins_is_replayed(
+    durable_context: Run, written: Write
+):
+    file = written([{"role": "assistant", "content": "Welcome!"}, *talk(2)])
+    ended = await durable_context("replay", file, *OFFLINE, "--json")
+    assert ended.code == 0, ended.errors
+    assert ended.figures["turns"] == 3
+
+
 async def test_replaying_again_records_nothing_twice(
     durable_context: Run, written: Write, client: ContextClient
 ):
