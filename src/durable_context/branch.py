@@ -131,8 +131,9 @@ class Branch:
         check_time(occurred_at)
         if turn_key is not None:
             check_ids(turn_key=turn_key)
-        check_json_object(usage or {}, "usage")
-        check_json_object(metadata or {}, "metadata")
+        for name, value in (("usage", usage), ("metadata", metadata)):
+            if value is not None:
+                check_json_object(value, name)
         expected = head_expected(self.branch_uuid, prepared, expected_head, on_conflict)
         parsed = turn_messages(messages, outcome)
         key = turn_key or uuid4().hex

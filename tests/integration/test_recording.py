@@ -317,7 +317,9 @@ async def test_ledger_and_digest_are_computed_when_a_turn_is_written(client: Con
     assert "ORD-99817" in turn.digest
 
 
-@pytest.mark.parametrize("usage", [[1], {1: 1}, {"a": float("nan")}, {"a": b"x"}, {"a": {1, 2}}])
+@pytest.mark.parametrize(
+    "usage", [[], "", 0, [1], {1: 1}, {"a": float("nan")}, {"a": b"x"}, {"a": {1, 2}}]
+)
 async def test_what_is_no_json_object_is_refused_before_anything_is_written(
     client: ContextClient, usage: Any
 ):
