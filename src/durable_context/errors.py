@@ -57,6 +57,30 @@ class UnknownBranch(DurableContextError):
     """There is no such branch."""
 
 
+class BranchConflict(DurableContextError):
+    """The branch id is taken by another branch of the conversation."""
+
+
+class ArtifactNotFound(DurableContextError):
+    """The branch sees no artifact of this handle or name."""
+
+
+class ArtifactTooLarge(InvalidArgument):
+    """The content is larger than an artifact may be."""
+
+
+class ArtifactDamaged(DurableContextError):
+    """The stored content of an artifact is not what was put there."""
+
+
+class ArtifactStoreUnavailable(DurableContextError):
+    """The object store that holds large artifacts cannot be reached."""
+
+
+class InvalidExport(InvalidArgument):
+    """The stream is not an exported branch, or one of a version that is not known."""
+
+
 class DatabaseUnavailable(DurableContextError):
     """The database cannot be reached. A turn that was not acknowledged may be recorded again."""
 

@@ -45,8 +45,8 @@ class Message(Value):
     """One message of a turn, provider-neutral.
 
     `content` is text, or content parts in OpenAI's form. `synthetic` marks a result that stands in
-    for one that never
-    came. `extra` keeps fields we store but never send.
+    for one that never came. `artifact` is the handle of the whole content where `content` is only
+    a view of it; the store sets it. `extra` keeps fields we store but never send.
     """
 
     role: Role
@@ -55,6 +55,7 @@ class Message(Value):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     synthetic: bool = False
+    artifact: str | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -124,6 +125,7 @@ class Checkpoint(Value):
     token_count: int
     token_usage: dict[str, Any]
     artifact_handles: tuple[str, ...]
+    schema_version: int
     created_at: datetime
 
 
@@ -145,6 +147,45 @@ class Compaction(Value):
     run_id: str | None
     started_at: datetime
     finished_at: datetime | None
+
+
+class Artifact(Value):
+    """One appearance of a content in a branch. `sha256` is hexadecimal, `size` in bytes.
+
+    `turn_no` is the turn that brought it; for a named artifact, which alone has a `version`, the
+    branch's head when it was put. `token_count` is what a prompt pays for it whole. `summary` is
+    None until compaction has made one.
+    """
+
+    handle: str
+    name: str | None
+    version: int | None
+    media_type: str
+    size: int
+    sha256: str
+    token_count: int
+    line_count: int | None
+    width: int | None
+    height: int | None
+    turn_no: int
+    source: Literal["message", "part", "put"]
+    headline: str | None
+    summary: str | None
+    created_at: datetime
+
+
+class BranchInfo(Value):
+    """A branch in the tree of its conversation. `parent_id` and `fork_turn` are None for a root."""
+
+    conversation_id: str
+    branch_id: str
+    branch_uuid: UUID
+    parent_id: str | None
+    fork_turn: int | None
+    head_turn: int
+    checkpoint_turn: int
+    created_at: datetime
+    last_turn_at: datetime | None
 
 
 class Lag(Value):

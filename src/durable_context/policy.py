@@ -37,6 +37,10 @@ class CompactionPolicy(BaseModel):
     digest_tokens: int = Field(default=120, ge=30, le=1_000)
     view_tokens: int = Field(default=200, ge=40, le=4_000)
     """Cap on the short form of a large message. A message of over twice this has one."""
+    offload_tokens: int = Field(default=1_000, ge=100)
+    """Tool results above this go to the artifact store; the turn keeps a pointer and a view."""
+    offload_messages: bool = False
+    """Offload user and assistant messages of that size, too."""
     raw_result_tokens: int = Field(default=4_000, ge=100)
     """A raw turn shows results up to this size whole, larger ones as views."""
     run_raw_tokens: int = Field(default=8_000, ge=0)

@@ -24,7 +24,7 @@ SUMMARY_COLUMNS = (
 )
 CHECKPOINT_COLUMNS = (
     "checkpoint_id, turn_no, parent_id, frontier, ledger, text, token_count, token_usage,"
-    " artifact_handles, created_at"
+    " artifact_handles, schema_version, created_at"
 )
 COMPACTION_COLUMNS = (
     "compaction_id, from_turn, to_turn, status, reason, attempts, error, recipe, tokens_before,"
