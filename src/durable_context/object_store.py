@@ -1,0 +1,172 @@
+"""The object store of large contents: a local directory, memory, S3, Google Cloud or Azure, named
+by a URL. An object appears under its key whole or not at all.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from durable_context.errors import ArtifactDamaged, ArtifactStoreUnavailable, InvalidArgument
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+    from obstore.store import ObjectStore as Opened
+
+URL_VARIABLE: Final = "DURABLE_CONTEXT_ARTIFACT_URL"
+ALLOWED: Final = (
+    "file:///directory, memory:///, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix,"
+    " without credentials, which are taken from the environment"
+)
+
+_SCHEMES: Final = ("file", "memory", "s3", "gs", "az")
+_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]{0,20})://", re.IGNORECASE)
+# A request may bear a signature there.
+_QUERY: Final = re.compile(r"\?[^\s)\"']*")
+# So that a store that does not answer is an error within half a minute.
+_CLIENT: "ClientConfig" = {
+    "connect_timeout": timedelta(seconds=5),
+    "timeout": timedelta(seconds=120),
+}
+_RETRIES: "RetryConfig" = {
+    "max_retries": 3,
+    "retry_timeout": timedelta(seconds=20),
+    "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=3)},
+}
+
+
+class ObjectStore:
+    """Objects by key. The URL is checked at once; the store is opened when it is first needed."""
+
+    def __init__(self, url: str | None = None) -> None:
+        self._url = url if url is not None else os.environ.get(URL_VARIABLE) or _default_url()
+        self._directory = _checked(self._url)
+        self._opened: Opened | None = None
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Writing a key again is harmless. Raises ArtifactStoreUnavailable."""
+        with self._translated():
+            await (await self._open()).put_async(key, data)
+            if self._directory is not None:
+                await asyncio.to_thread(_sync, self._directory, key)
+
+    async def get(self, key: str, max_size: int) -> bytes:
+        """Raises ArtifactDamaged if there is none, or a larger one, ArtifactStoreUnavailable."""
+        with self._translated():
+            store = await self._open()
+            try:
+                found = await store.get_async(key)
+            except FileNotFoundError:
+                raise ArtifactDamaged(f"the artifact store {self._url} has no {key}") from None
+            if found.meta["size"] > max_size:
+                raise ArtifactDamaged(f"{key} in {self._url} is larger than what was put there")
+            return bytes(await found.bytes_async())
+
+    async def _open(self) -> "Opened":
+        if self._opened is None:
+            self._opened = await asyncio.to_thread(self._open_now)
+        return self._opened
+
+    def _open_now(self) -> "Opened":
+        # Most processes never meet a content that is large enough to pay for this import.
+        from obstore.store import LocalStore, MemoryStore, from_url
+
+        if self._directory is not None:
+            _make_directory(self._directory)
+            return LocalStore(self._directory)
+        if self._url.startswith("memory:"):
+            return MemoryStore()
+        return from_url(self._url, client_options=_CLIENT, retry_config=_RETRIES)
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not _is_of_the_store(error):
+                raise
+            # Not chained: the store's own error holds the request, signatures and all.
+            raise ArtifactStoreUnavailable(
+                f"the artifact store {self._url} did not do its part: {_reason(error)}"
+            ) from None
+
+
+def _checked(url: str) -> Path | None:
+    """The directory of a local store. Raises InvalidArgument, which quotes the scheme alone: what
+    else is there may be a secret.
+    """
+    scheme = _SCHEME.match(url)
+    if scheme is None:
+        raise InvalidArgument(f"the artifact store needs a URL: {ALLOWED}")
+    if scheme[1] not in _SCHEMES:
+        raise InvalidArgument(f"the artifact store's URL has {scheme[1]!r}; allowed are {ALLOWED}")
+    parts = _split(url)
+    if parts is None or not _is_complete(parts):
+        raise InvalidArgument(
+            f"the artifact store's {scheme[1]} URL cannot be used; allowed are {ALLOWED}"
+        )
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None
+
+
+def _is_complete(parts: SplitResult) -> bool:
+    if parts.query or parts.fragment or "@" in parts.netloc or "\0" in unquote(parts.path):
+        return False
+    if parts.scheme in ("file", "memory"):
+        return not parts.netloc and (parts.scheme == "memory" or parts.path.strip("/") != "")
+    return parts.netloc != ""
+
+
+def _default_url() -> str:
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))
+    if not data.is_absolute():
+        data = Path.home() / ".local" / "share"
+    return (data / "durable-context" / "artifacts").as_uri()
+
+
+def _is_of_the_store(error: Exception) -> bool:
+    from obstore.exceptions import BaseError
+
+    return isinstance(error, BaseError | OSError | ValueError)
+
+
+def _reason(error: Exception) -> str:
+    first = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {_QUERY.sub('?…', first)[:300]}"
+
+
+def _make_directory(directory: Path) -> None:
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in missing:
+        _sync_one(path.parent)
+
+
+def _sync(directory: Path, key: str) -> None:
+    """The file is renamed into place whole, but only this makes it outlive a loss of power, which
+    the row that is about to point at it does.
+    """
+    path = directory / key
+    while path != directory:
+        _sync_one(path)
+        path = path.parent
+    _sync_one(directory)
+
+
+def _sync_one(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
