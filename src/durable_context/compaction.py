@@ -28,7 +28,7 @@ from durable_context.errors import StalePlan, SummarizerError, SummarizerRejecte
 from durable_context.lag import next_segment
 from durable_context.models import Summary
 from durable_context.segments import completed_nodes
-from durable_context.summarizers import Summarizer, SummaryRequest
+from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.summary_source import SummarySource, load_source
 from durable_context.tokens import TokenCounter, token_counter
@@ -74,22 +74,15 @@ class Compactor:
         """Make one node, or find it made. `failing_for`: how long earlier attempts have failed."""
         drafts = DraftStore(self._pool, request.tenant, request.branch_uuid)
         source = await load_source(self._pool, request)
-        found = await drafts.find(request.node, self._drafting.recipe, source.input_hash)
+        recipe = self._drafting.recipe
+        found = await drafts.find(request.node, recipe, source.input_hash)
+        if found is None:
+            inherited = await drafts.inherited(request.node, recipe, source.input_hash)
+            if inherited is not None:
+                found = await drafts.keep(_adopted(inherited, request.node, source))
         if found is not None:
             return _result(found, source, reused=True)
-        head = await CompactionStore(self._pool, request.tenant, request.branch_uuid).head()
-        drafted = await self._draft(request, drafts, source, head.encoding, failing_for)
-        tokens = self._counters(head.encoding).count(drafted.draft.text)
-        new = NewSummary(
-            node=request.node,
-            recipe=self._drafting.recipe,
-            input_hash=source.input_hash,
-            draft=drafted.draft,
-            token_count=tokens,
-            input_tokens=source.input_tokens,
-            covered_tokens=source.covered_tokens,
-            degraded=drafted.degraded,
-        )
+        new = await self._made(request, drafts, source, failing_for)
         return _result(await drafts.keep(new), source, reused=False)
 
     async def commit(self, request: CommitRequest) -> CommitResult:
@@ -121,6 +114,26 @@ class Compactor:
         """Make the published leaves inside the range retrievable."""
         await leaf_index.add_leaves(
             self._pool, request.tenant, request.branch_uuid, request.from_turn, request.to_turn
+        )
+
+    async def _made(
+        self,
+        request: SummarizeRequest,
+        drafts: DraftStore,
+        source: SummarySource,
+        failing_for: timedelta,
+    ) -> NewSummary:
+        head = await CompactionStore(self._pool, request.tenant, request.branch_uuid).head()
+        drafted = await self._draft(request, drafts, source, head.encoding, failing_for)
+        return NewSummary(
+            node=request.node,
+            recipe=self._drafting.recipe,
+            input_hash=source.input_hash,
+            draft=drafted.draft,
+            token_count=self._counters(head.encoding).count(drafted.draft.text),
+            input_tokens=source.input_tokens,
+            covered_tokens=source.covered_tokens,
+            degraded=drafted.degraded,
         )
 
     async def _draft(
@@ -183,6 +196,22 @@ def _summary_request(
         headline_max_tokens=request.policy.headline_max_tokens,
         timeout=request.policy.summarizer_timeout,
         parts=parts,
+    )
+
+
+def _adopted(inherited: Summary, node: NodeRange, source: SummarySource) -> NewSummary:
+    """An ancestor's text as the branch's own draft: no call was made for it."""
+    return NewSummary(
+        node=node,
+        recipe=inherited.recipe,
+        input_hash=source.input_hash,
+        draft=SummaryDraft(
+            headline=inherited.headline, text=inherited.text, made_by=inherited.made_by
+        ),
+        token_count=inherited.token_count,
+        input_tokens=source.input_tokens,
+        covered_tokens=source.covered_tokens,
+        degraded=False,
     )
 
 

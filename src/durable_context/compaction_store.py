@@ -1,5 +1,8 @@
 """Plans and checkpoints in PostgreSQL: what compaction reads to plan, and the one transaction that
 publishes. Every statement filters on the tenant.
+
+It reads what the branch sees, its ancestors' rows among them, and writes only rows of the branch.
+Whoever writes locks the branch first, so that all writers of a branch queue in one place.
 """
 
 from collections.abc import Sequence
@@ -22,6 +25,29 @@ from durable_context.store import (
 
 MIN_TURN_TOKENS = 4
 """No turn is smaller: it has at least one message."""
+
+
+# Of running compactions one that ends elsewhere may begin with the same turn: it is out of the way
+# before the new one comes in, because the new one counts it.
+_JOIN_COMPACTION = """
+with left_behind as (
+    update durable_context.compactions set
+        status = 'failed',
+        finished_at = clock_timestamp(),
+        error = coalesce(error || '; ', '')
+            || format('left behind: the branch went on at turns %s-%s', $3, $4)
+    where tenant = $1 and branch_uuid = $2 and status = 'running'
+        and (from_turn <> $3 or to_turn <> $4)
+    returning compaction_id
+)
+insert into durable_context.compactions (
+    tenant, branch_uuid, from_turn, to_turn, status, reason, tokens_before, workflow_id, run_id
+)
+select $1, $2, $3, $4, 'running', $5, $6, $7, $8 from (select count(*) from left_behind) counted
+on conflict (branch_uuid, from_turn) where status = 'running'
+do update set workflow_id = excluded.workflow_id, run_id = excluded.run_id
+returning compaction_id
+"""
 
 
 class BranchHead(NamedTuple):
@@ -75,41 +101,24 @@ class CompactionStore:
 
     async def sizes(self, after_turn: int, limit: int) -> list[TurnSize]:
         """The next turns, oldest first."""
-        async with acquired(self._pool) as connection:
-            rows = await connection.fetch(
-                "select turn_no, token_count, raw_tokens from durable_context.turns"
-                " where tenant = $1 and branch_uuid = $2 and turn_no > $3"
-                " order by turn_no limit $4",
-                self._tenant,
-                self._branch,
-                after_turn,
-                limit,
-            )
-        return [TurnSize(*row) for row in rows]
+        return await self._sizes(after_turn + 1, after_turn + limit)
 
     async def newest_of_run(self, head: BranchHead, max_tokens: int) -> list[TurnSize]:
         """Turns of the open run, newest first: at least as many as `max_tokens` have room for."""
-        async with acquired(self._pool) as connection:
-            rows = await connection.fetch(
-                "select turn_no, token_count, raw_tokens from durable_context.turns"
-                " where tenant = $1 and branch_uuid = $2 and turn_no between $3 and $4"
-                " order by turn_no desc limit $5",
-                self._tenant,
-                self._branch,
-                head.open_run_turn,
-                head.head_turn,
-                max_tokens // MIN_TURN_TOKENS + 1,
-            )
-        return [TurnSize(*row) for row in rows]
+        if head.open_run_turn is None:
+            return []
+        earliest = head.head_turn - max_tokens // MIN_TURN_TOKENS
+        sizes = await self._sizes(max(head.open_run_turn, earliest), head.head_turn)
+        return sizes[::-1]
 
     async def frontier_ranges(self, checkpoint_turn: int) -> list[NodeRange]:
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select s.level, s.from_turn, s.to_turn from durable_context.checkpoints c"
+                "select s.level, s.from_turn, s.to_turn from durable_context.visible_checkpoints c"
                 " cross join unnest(c.frontier) with ordinality f (summary_id, position)"
                 " join durable_context.summaries s"
                 " on s.tenant = c.tenant and s.summary_id = f.summary_id"
-                " where c.tenant = $1 and c.branch_uuid = $2 and c.turn_no = $3"
+                " where c.tenant = $1 and c.seen_by = $2 and c.turn_no = $3"
                 " order by f.position",
                 self._tenant,
                 self._branch,
@@ -124,26 +133,10 @@ class CompactionStore:
 
         Running ones of other segments were left behind, and are marked failed.
         """
-        async with acquired(self._pool) as connection:
-            await connection.execute(
-                "update durable_context.compactions set status = 'failed',"
-                " finished_at = clock_timestamp(),"
-                " error = coalesce(error || '; ', '')"
-                " || format('left behind: the branch went on at turns %s-%s', $3, $4)"
-                " where tenant = $1 and branch_uuid = $2 and status = 'running'"
-                " and (from_turn <> $3 or to_turn <> $4)",
-                self._tenant,
-                self._branch,
-                leaf.from_turn,
-                leaf.to_turn,
-            )
+        async with acquired(self._pool) as connection, connection.transaction():
+            await self._lock(connection)
             return await connection.fetchval(
-                "insert into durable_context.compactions (tenant, branch_uuid, from_turn, to_turn,"
-                " status, reason, tokens_before, workflow_id, run_id)"
-                " values ($1, $2, $3, $4, 'running', $5, $6, $7, $8)"
-                " on conflict (branch_uuid, from_turn) where status = 'running'"
-                " do update set workflow_id = excluded.workflow_id, run_id = excluded.run_id"
-                " returning compaction_id",
+                _JOIN_COMPACTION,
                 self._tenant,
                 self._branch,
                 leaf.from_turn,
@@ -156,8 +149,8 @@ class CompactionStore:
     async def checkpoint(self, turn_no: int) -> Checkpoint | None:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
-                f"select {CHECKPOINT_COLUMNS} from durable_context.checkpoints"
-                " where tenant = $1 and branch_uuid = $2 and turn_no = $3",
+                f"select {CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
+                " where tenant = $1 and seen_by = $2 and turn_no = $3",
                 self._tenant,
                 self._branch,
                 turn_no,
@@ -180,8 +173,8 @@ class CompactionStore:
         """Entries of these turns, oldest first, with their turn numbers."""
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select turn_no, ledger from durable_context.turns where tenant = $1"
-                " and branch_uuid = $2 and turn_no between $3 and $4 order by turn_no",
+                "select turn_no, ledger from durable_context.visible_turns where tenant = $1"
+                " and seen_by = $2 and turn_no between $3 and $4 order by turn_no",
                 self._tenant,
                 self._branch,
                 from_turn,
@@ -198,20 +191,37 @@ class CompactionStore:
         nothing. Raises StalePlan when the branch is no longer where `new.previous` left it.
         """
         async with acquired(self._pool) as connection, connection.transaction():
-            await self._lock(connection, new.previous)
+            await self._lock_at(connection, new.previous)
             await self._make_current(connection, new.summary_ids)
             checkpoint_id = await self._insert_checkpoint(connection, new)
             await self._complete(connection, compaction_id, new)
         return checkpoint_id
 
-    async def _lock(self, connection: Connection, previous: Checkpoint | None) -> None:
-        expected = previous.turn_no if previous else 0
-        actual = await connection.fetchval(
+    async def _sizes(self, from_turn: int, to_turn: int) -> list[TurnSize]:
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select turn_no, stored_tokens, raw_tokens from durable_context.visible_turns"
+                " where tenant = $1 and seen_by = $2 and turn_no between $3 and $4"
+                " order by turn_no",
+                self._tenant,
+                self._branch,
+                from_turn,
+                to_turn,
+            )
+        return [TurnSize(*row) for row in rows]
+
+    async def _lock(self, connection: Connection) -> int | None:
+        """The branch's checkpoint turn, which stays what it is until the transaction ends."""
+        return await connection.fetchval(
             "select checkpoint_turn from durable_context.branches"
             " where tenant = $1 and branch_uuid = $2 for no key update",
             self._tenant,
             self._branch,
         )
+
+    async def _lock_at(self, connection: Connection, previous: Checkpoint | None) -> None:
+        expected = previous.turn_no if previous else 0
+        actual = await self._lock(connection)
         if actual != expected:
             raise StalePlan(f"planned from turn {expected}, the newest checkpoint is at {actual}")
 
@@ -254,9 +264,10 @@ class CompactionStore:
     ) -> None:
         await connection.execute(
             "with moved as ("
-            " update durable_context.branches set checkpoint_turn = $4,"
-            " checkpoint_tokens = checkpoint_tokens + $5"
-            " where tenant = $1 and branch_uuid = $2)"
+            " update durable_context.branches b set checkpoint_turn = $4,"
+            " checkpoint_tokens = t.head_tokens from durable_context.visible_turns t"
+            " where b.tenant = $1 and b.branch_uuid = $2"
+            " and t.tenant = $1 and t.seen_by = $2 and t.turn_no = $4)"
             " update durable_context.compactions set status = 'completed', error = null,"
             " attempts = attempts + 1,"
             " tokens_before = $5, tokens_after = $6, finished_at = clock_timestamp()"

@@ -1,6 +1,9 @@
 """Drafts of summary nodes in PostgreSQL, kept under the hash of their input before anyone is told
 of them: whoever tries again finds them and asks no summarizer. Every statement filters on the
 tenant.
+
+A branch reads what it sees, its ancestors' rows among them, and writes only rows of its own, after
+it has locked the branch.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,19 @@ from durable_context.database import Pool, acquired
 from durable_context.models import Summary
 from durable_context.store import SUMMARY_COLUMNS, summary_from_row
 from durable_context.summarizers import Attempt, SummaryDraft
+
+# A row of the branch is updated only once it has come out of here.
+_LOCKED = (
+    "with locked as materialized (select branch_uuid from durable_context.branches"
+    " where tenant = $1 and branch_uuid = $2 for no key update)"
+)
+
+
+class TurnSource(NamedTuple):
+    """What of a turn its leaf needs besides the messages. `tokens`: as the turn is stored."""
+
+    content_hash: bytes
+    tokens: int
 
 
 class NewSummary(NamedTuple):
@@ -36,26 +52,30 @@ class DraftStore:
         self._tenant = tenant
         self._branch = branch_uuid
 
-    async def content_hashes(self, from_turn: int, to_turn: int) -> list[bytes]:
+    async def sources(self, from_turn: int, to_turn: int) -> list[TurnSource]:
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select content_hash from durable_context.turns where tenant = $1"
-                " and branch_uuid = $2 and turn_no between $3 and $4 order by turn_no",
+                "select content_hash, stored_tokens from durable_context.visible_turns"
+                " where tenant = $1 and seen_by = $2 and turn_no between $3 and $4"
+                " order by turn_no",
                 self._tenant,
                 self._branch,
                 from_turn,
                 to_turn,
             )
-        return [row[0] for row in rows]
+        return [TurnSource(*row) for row in rows]
 
     async def children(self, node: NodeRange, drafts: Sequence[UUID]) -> list[Summary]:
         """The nodes that `node` merges, oldest first: published ones, or of the given drafts."""
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                f"select {SUMMARY_COLUMNS} from durable_context.summaries"
+                f"select {SUMMARY_COLUMNS} from durable_context.visible_summaries"
+                " where tenant = $1 and seen_by = $2 and level = $3"
+                " and from_turn >= $4 and to_turn <= $5"
+                f" union all select {SUMMARY_COLUMNS} from durable_context.summaries"
                 " where tenant = $1 and branch_uuid = $2 and level = $3"
                 " and from_turn >= $4 and to_turn <= $5"
-                " and (state = 'current' or (state = 'draft' and summary_id = any($6::uuid[])))"
+                " and state = 'draft' and summary_id = any($6::uuid[])"
                 " order by from_turn",
                 self._tenant,
                 self._branch,
@@ -73,6 +93,31 @@ class DraftStore:
                 " where tenant = $1 and branch_uuid = $2 and level = $3 and from_turn = $4"
                 " and to_turn = $5 and recipe = $6 and input_hash = $7"
                 " and state in ('draft', 'current') order by revision desc limit 1",
+                self._tenant,
+                self._branch,
+                node.level,
+                node.from_turn,
+                node.to_turn,
+                recipe,
+                input_hash,
+            )
+        return summary_from_row(row) if row else None
+
+    async def inherited(self, node: NodeRange, recipe: str, input_hash: bytes) -> Summary | None:
+        """What an ancestor has published for the same input, also after the branch was forked.
+
+        Degraded nodes are left to the ancestor: its child tries again.
+        """
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"select {SUMMARY_COLUMNS} from (select l.depth, s.* from durable_context.lineage l"
+                " join durable_context.summaries s"
+                " on s.tenant = l.tenant and s.branch_uuid = l.ancestor_uuid"
+                " and s.to_turn <= l.to_turn"
+                " where l.tenant = $1 and l.branch_uuid = $2 and l.depth > 0"
+                " and s.level = $3 and s.from_turn = $4 and s.to_turn = $5 and s.recipe = $6"
+                " and s.input_hash = $7 and s.state = 'current' and not s.degraded) published"
+                " order by depth limit 1",
                 self._tenant,
                 self._branch,
                 node.level,
@@ -134,11 +179,11 @@ class DraftStore:
         """
         async with acquired(self._pool) as connection:
             await connection.execute(
-                "update durable_context.compactions set"
-                " attempts = attempts + $7::boolean::integer,"
-                " usage = (usage::jsonb || $4::text::jsonb)::json, recipe = $5,"
-                " error = coalesce($6, error)"
-                " where tenant = $1 and branch_uuid = $2 and compaction_id = $3",
+                f"{_LOCKED} update durable_context.compactions c set"
+                " attempts = c.attempts + $7::boolean::integer,"
+                " usage = (c.usage::jsonb || $4::text::jsonb)::json, recipe = $5,"
+                " error = coalesce($6, c.error) from locked l"
+                " where c.tenant = $1 and c.branch_uuid = l.branch_uuid and c.compaction_id = $3",
                 self._tenant,
                 self._branch,
                 compaction_id,
@@ -151,10 +196,10 @@ class DraftStore:
     async def fail(self, compaction_id: UUID, error: str) -> None:
         async with acquired(self._pool) as connection:
             await connection.execute(
-                "update durable_context.compactions set status = 'failed', error = $4,"
-                " finished_at = clock_timestamp()"
-                " where tenant = $1 and branch_uuid = $2 and compaction_id = $3"
-                " and status = 'running'",
+                f"{_LOCKED} update durable_context.compactions c set status = 'failed', error = $4,"
+                " finished_at = clock_timestamp() from locked l"
+                " where c.tenant = $1 and c.branch_uuid = l.branch_uuid and c.compaction_id = $3"
+                " and c.status = 'running'",
                 self._tenant,
                 self._branch,
                 compaction_id,

@@ -16,7 +16,7 @@ async def next_segment(
     """The turns of the next segment, if it is due. Reads no content."""
     if head.head_turn - policy.keep_raw_turns <= head.checkpoint_turn:
         return []
-    run = await store.newest_of_run(head, policy.run_raw_tokens) if head.open_run_turn else []
+    run = await store.newest_of_run(head, policy.run_raw_tokens)
     turns = await store.sizes(head.checkpoint_turn, policy.segment_turns)
     end = due_segment(turns, compactable_turn(head.head_turn, run, policy), policy)
     return [turn for turn in turns if end is not None and turn.turn_no <= end]

@@ -12,8 +12,8 @@ with leaves as (
     where s.tenant = $1 and s.branch_uuid = $2 and s.level = 0 and s.state = 'current'
       and s.to_turn <= $4
       and s.from_turn >= least($3, (
-          select coalesce(max(i.to_turn), 0) + 1 from durable_context.indexed_leaves i
-          where i.tenant = $1 and i.branch_uuid = $2
+          select coalesce(max(i.to_turn), 0) + 1 from durable_context.indexed_documents i
+          where i.tenant = $1 and i.branch_uuid = $2 and i.artifact_no = 0
       ))
 ),
 sources as (
@@ -21,7 +21,7 @@ sources as (
     union all
     select l.from_turn, l.to_turn, t.terms
     from leaves l
-    join durable_context.turns t on t.tenant = $1 and t.branch_uuid = $2
+    join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
         and t.turn_no between l.from_turn and l.to_turn
 ),
 counted as (
@@ -30,7 +30,7 @@ counted as (
     group by s.to_turn, s.from_turn, u.lexeme
 ),
 added as (
-    insert into durable_context.indexed_leaves (tenant, branch_uuid, to_turn, from_turn, length)
+    insert into durable_context.indexed_documents (tenant, branch_uuid, to_turn, from_turn, length)
     select $1, $2, l.to_turn, l.from_turn, coalesce(sum(c.frequency), 0)
     from leaves l left join counted c on c.to_turn = l.to_turn
     group by l.to_turn, l.from_turn
@@ -43,7 +43,7 @@ posted as (
     from counted c join added a on a.to_turn = c.to_turn
 )
 update durable_context.branches b set
-    indexed_leaves = b.indexed_leaves + total.leaves,
+    indexed_documents = b.indexed_documents + total.leaves,
     indexed_terms = b.indexed_terms + total.terms
 from (select count(*) as leaves, coalesce(sum(length), 0) as terms from added) total
 where b.tenant = $1 and b.branch_uuid = $2 and total.leaves > 0

@@ -10,7 +10,9 @@ from durable_context.policy import CompactionPolicy
 
 
 class TurnSize(NamedTuple):
-    """What of a turn decides where segments end. `raw_tokens`: its size as a raw turn shows it."""
+    """What of a turn decides where segments end. `token_count`: its size as it is stored and as a
+    summarizer reads it; `raw_tokens`: as a raw turn shows it.
+    """
 
     turn_no: int
     token_count: int

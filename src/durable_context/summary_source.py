@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from durable_context.contracts import NodeRange, SummarizeRequest
 from durable_context.database import Pool
-from durable_context.draft_store import DraftStore
+from durable_context.draft_store import DraftStore, TurnSource
 from durable_context.errors import StalePlan
 from durable_context.ledger import merge_ledgers
 from durable_context.models import LedgerEntry, Summary, Turn
@@ -15,7 +15,7 @@ from durable_context.store import Store
 
 class SummarySource(NamedTuple):
     """Turns of a leaf, or nodes to merge. `input_tokens` is what a summarizer reads of them,
-    `covered_tokens` their raw size.
+    `covered_tokens` the size of the turns as they are stored.
     """
 
     turns: tuple[Turn, ...]
@@ -34,22 +34,27 @@ async def load_source(pool: Pool, request: SummarizeRequest) -> SummarySource:
         return _of_nodes(request.node, nodes)
     store = Store(pool, request.tenant)
     turns = await store.turns(request.branch_uuid, request.node.from_turn, request.node.to_turn)
-    hashes = await drafts.content_hashes(request.node.from_turn, request.node.to_turn)
-    return _of_turns(request.node, turns, hashes)
+    sources = await drafts.sources(request.node.from_turn, request.node.to_turn)
+    return _of_turns(request.node, turns, sources)
 
 
-def _of_turns(node: NodeRange, turns: Sequence[Turn], hashes: Sequence[bytes]) -> SummarySource:
-    if len(turns) != node.to_turn - node.from_turn + 1 or len(hashes) != len(turns):
+def _of_turns(
+    node: NodeRange, turns: Sequence[Turn], sources: Sequence[TurnSource]
+) -> SummarySource:
+    if len(turns) != node.to_turn - node.from_turn + 1 or len(sources) != len(turns):
         raise StalePlan(f"turns {node.from_turn}-{node.to_turn} are not all there")
-    tokens = sum(turn.token_count for turn in turns)
+    tokens = sum(source.tokens for source in sources)
     ledger: tuple[LedgerEntry, ...] = ()
     for turn in turns:
         ledger = merge_ledgers(ledger, turn.ledger)
     return SummarySource(
-        turns=tuple(turns),
+        turns=tuple(
+            turn.model_copy(update={"token_count": source.tokens})
+            for turn, source in zip(turns, sources, strict=True)
+        ),
         nodes=(),
         ledger=ledger,
-        input_hash=_hash([b"turns", *hashes]),
+        input_hash=_hash([b"turns", *(source.content_hash for source in sources)]),
         input_tokens=tokens,
         covered_tokens=tokens,
     )

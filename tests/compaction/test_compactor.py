@@ -320,8 +320,8 @@ async def _index(
 ) -> tuple[int, int, int, int]:
     """Totals on the branch, and what the tables say they should be."""
     row = await connection.fetchrow(
-        "select b.indexed_leaves, b.indexed_terms,"
-        " (select sum(length) from durable_context.indexed_leaves where branch_uuid = $1),"
+        "select b.indexed_documents, b.indexed_terms,"
+        " (select sum(length) from durable_context.indexed_documents where branch_uuid = $1),"
         " (select sum(frequency) from durable_context.postings where branch_uuid = $1)"
         " from durable_context.branches b where b.branch_uuid = $1",
         branch_uuid,

@@ -183,9 +183,9 @@ async def test_the_hot_read_uses_the_indexes(
 OTHER_BRANCHES = """
 with made as (
     insert into durable_context.branches (tenant, conversation_id, branch_id, encoding, text_search,
-        head_turn, checkpoint_turn, indexed_leaves, indexed_terms)
+        head_turn, checkpoint_turn, indexed_documents, indexed_terms)
     select tenant, 'other ' || n, 'main', encoding, text_search, head_turn, checkpoint_turn,
-        indexed_leaves, indexed_terms
+        indexed_documents, indexed_terms
     from durable_context.branches, generate_series(1, 150) n returning branch_uuid
 ), turns as (
     insert into durable_context.turns

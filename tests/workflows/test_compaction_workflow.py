@@ -152,7 +152,7 @@ async def test_an_index_that_fails_does_not_fail_the_run(
         await connection.execute("alter table durable_context.postings_away rename to postings")
         await record(branch, 6)
         await orchestration.compact(branch)
-    indexed = await connection.fetch("select to_turn from durable_context.indexed_leaves")
+    indexed = await connection.fetch("select to_turn from durable_context.indexed_documents")
     assert sorted(row[0] for row in indexed) == [6, 12]
 
 
