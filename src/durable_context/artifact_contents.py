@@ -22,7 +22,8 @@ COUNTED_WHOLE: Final = 1_000_000
 
 _SAMPLES: Final = 40
 _SAMPLE: Final = 10_000
-_LEVEL: Final = 6
+# Twice as fast as the usual 6, for results a few percent larger.
+_LEVEL: Final = 3
 
 Compression = Literal["none", "zlib"]
 
