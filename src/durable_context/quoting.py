@@ -1,0 +1,41 @@
+"""Quotes parts of texts without their secrets. A secret is known by what stands around it, so that
+half of one looks like any other text: more than the part is looked at.
+"""
+
+import re
+from typing import Final
+
+from durable_context.redaction import redact
+
+REACH: Final = 2_048
+"""Characters before and after a part that are looked at. Private keys are longer, and named."""
+
+_PRIVATE_KEY: Final = "PRIVATE KEY"
+_REDACTED: Final = re.compile(r"\[redacted: [a-z ]{1,20}\]")
+
+
+def quoted(text: str, start: int, end: int) -> str:
+    """`text[start:end]` with `[redacted: kind]` in place of secrets, also of those it cuts."""
+    first, last = max(0, start - REACH), end + REACH
+    if _PRIVATE_KEY in text:
+        first, last = 0, len(text)
+    around = text[first:last]
+    safe = redact(around)
+    if safe == around:
+        return text[start:end]
+    return _part(around, safe, start - first, end - first)
+
+
+def _part(around: str, safe: str, start: int, end: int) -> str:
+    """What became of `around[start:end]`: all of it is taken from `safe`."""
+    kept, marks = _REDACTED.split(safe), _REDACTED.findall(safe)
+    found: list[str] = []
+    position = 0
+    for index, piece in enumerate(kept):
+        last = index == len(marks)
+        begin = len(around) - len(piece) if last else around.find(piece, position)
+        if index and position < end and begin > start:
+            found.append(marks[index - 1])
+        position = begin + len(piece)
+        found.append(piece[max(0, start - begin) : max(0, end - begin)])
+    return "".join(found)
