@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from durable_context.media import is_stored_part, part_reference
 from durable_context.models import Message, ToolCall
 from durable_context.text import clean
 
@@ -37,13 +38,15 @@ def _is_clean(message: Message) -> bool:
 
 
 def to_openai(message: Message) -> dict[str, Any]:
-    """A sendable message in OpenAI chat format, without our own fields."""
+    """A sendable message in OpenAI chat format, without our own fields. Stored parts become their
+    references.
+    """
     fields: dict[str, Any] = {"role": message.role}
     if message.content is None:
         fields["content"] = None if message.tool_calls else ""
     else:
         parts = message.content
-        fields["content"] = parts if isinstance(parts, str) else list(parts) or ""
+        fields["content"] = parts if isinstance(parts, str) else list(map(_sent, parts)) or ""
     if message.name is not None:
         fields["name"] = message.name
     if message.tool_calls:
@@ -58,6 +61,10 @@ def to_openai(message: Message) -> dict[str, Any]:
     if message.tool_call_id is not None:
         fields["tool_call_id"] = message.tool_call_id
     return fields
+
+
+def _sent(part: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "text", "text": part_reference(part)} if is_stored_part(part) else part
 
 
 def _clean_content(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+from durable_context.media import is_stored_part, part_reference
 from durable_context.models import Message
 from durable_context.tokens import TokenCounter
 
@@ -100,6 +101,8 @@ def sentences(text: str) -> list[str]:
 
 
 def _part_text(part: Mapping[str, Any]) -> str:
+    if is_stored_part(part):
+        return part_reference(part)
     for key in ("text", "refusal"):
         if isinstance(part.get(key), str):
             return part[key]

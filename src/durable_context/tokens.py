@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import tiktoken
 
+from durable_context.media import is_stored_part, part_reference, part_tokens
 from durable_context.models import Message, ToolCall
 
 ENCODINGS: Final = ("cl100k_base", "o200k_base")
@@ -27,11 +28,6 @@ TOOL_CALL_OVERHEAD: Final = 8
 """On top of a call's id, name and arguments: the markers around them."""
 TOOL_OVERHEAD: Final = 12
 """On top of a tool's schema as JSON, which is longer than what providers render."""
-IMAGE_TOKENS: Final = 1_445
-"""A high-detail image of eight 512-pixel tiles, the most that OpenAI's scaling leaves."""
-LOW_DETAIL_IMAGE_TOKENS: Final = 85
-PART_TOKENS: Final = 1_445
-"""An audio, file or unknown part, plus one token for each 16 characters of its JSON."""
 
 _HASHES: Final = {
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
@@ -144,12 +140,12 @@ class TokenCounter:
         return sum(self._count_part(part) for part in content)
 
     def _count_part(self, part: Mapping[str, Any]) -> int:
+        if is_stored_part(part):
+            return max(self.count(part_reference(part)), part_tokens(part))
         for key in ("text", "refusal"):
             if isinstance(part.get(key), str):
                 return self.count(part[key])
-        if "image" in str(part.get("type")):
-            return LOW_DETAIL_IMAGE_TOKENS if _is_low_detail(part) else IMAGE_TOKENS
-        return PART_TOKENS + len(json.dumps(part, default=str)) // 16
+        return part_tokens(part)
 
     def _count_call(self, call: ToolCall) -> int:
         counted = self.count(call.id) + self.count(call.name) + self.count(call.arguments)
@@ -211,8 +207,3 @@ def _pieces(text: str) -> Iterator[str]:
             yield text[start:cut]
             start = cut
     yield text[start:]
-
-
-def _is_low_detail(part: Mapping[str, Any]) -> bool:
-    image: Any = part.get("image_url")
-    return "low" in (part.get("detail"), image.get("detail") if hasattr(image, "get") else None)

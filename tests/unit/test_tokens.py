@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable_context import tokens
+from durable_context.media_tokens import IMAGE_TOKENS, LOW_DETAIL_IMAGE_TOKENS, PART_TOKENS
 from durable_context.models import Message, ToolCall
 from durable_context.text import section
 from durable_context.tokens import (
     ENCODINGS,
-    IMAGE_TOKENS,
-    LOW_DETAIL_IMAGE_TOKENS,
     MESSAGE_OVERHEAD,
-    PART_TOKENS,
     TOOL_CALL_OVERHEAD,
     TokenCounter,
     token_counter,
