@@ -4,7 +4,6 @@ tenant and the branch that asks, so that a handle alone finds nothing.
 
 import asyncio
 import re
-import secrets
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, NoReturn
 from uuid import UUID
@@ -25,12 +24,19 @@ from durable_context.artifact_reading import count_lines, is_text_type
 from durable_context.database import Pool, acquired
 from durable_context.errors import ArtifactNotFound, InvalidArgument, UnknownBranch
 from durable_context.ids import check_ids
+from durable_context.media_tokens import (
+    audio_tokens,
+    dimensions,
+    file_tokens,
+    image_tokens,
+    signed_media_type,
+)
 from durable_context.models import Artifact
+from durable_context.offloading import new_handle
 from durable_context.tokens import TokenCounter
 
 LONGEST_MEDIA_TYPE: Final = 200
 
-_HANDLE_BYTES: Final = 16
 _HANDLE: Final = re.compile(r"art_[A-Za-z0-9_-]{22}")
 _WORD: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
 _PARAMETER: Final = rf'\s*;\s*{_WORD}=(?:{_WORD}|"[^"\\\s]*")'
@@ -42,8 +48,11 @@ class _Measured(NamedTuple):
     """A content to put, and what is counted of it. `line_count` is None for what is no text."""
 
     data: bytes
+    media_type: str
     token_count: int
     line_count: int | None
+    width: int | None = None
+    height: int | None = None
 
 
 class ArtifactStore:
@@ -62,30 +71,26 @@ class ArtifactStore:
         name: str,
         media_type: str | None = None,
         counter: TokenCounter,
-        width: int | None = None,
-        height: int | None = None,
-        token_count: int | None = None,
     ) -> Artifact:
-        """The next version of `name`. What bytes that are no text cost in a prompt is for the
-        caller to say.
+        """The next version of `name`. Bytes are text where their media type says so.
 
         Raises InvalidArgument (ArtifactTooLarge, InvalidId), UnknownBranch,
         ArtifactStoreUnavailable.
         """
         check_ids(name=name)
-        media_type = _checked_media_type(content, media_type)
-        measured = await _measured(content, media_type, token_count, counter)
+        _check_content(content, media_type)
+        measured = await _measured(content, media_type, counter)
         kept = await self._contents.keep(self._tenant, [measured.data])
         fields = {
-            "handle": f"art_{secrets.token_urlsafe(_HANDLE_BYTES)}",
+            "handle": new_handle(),
             "name": name,
-            "media_type": media_type,
+            "media_type": measured.media_type,
             "sha256": kept.hashes[0],
             "size": kept.sizes[0],
             "token_count": measured.token_count,
             "line_count": measured.line_count,
-            "width": width,
-            "height": height,
+            "width": measured.width,
+            "height": measured.height,
         }
         stored = (kept.compressions[0], kept.data[0], kept.object_keys[0])
         row = await self._row(queries.PUT, branch_uuid, *fields.values(), *stored)
@@ -100,8 +105,7 @@ class ArtifactStore:
         """A new version of `name` with the content of an old one. Raises ArtifactNotFound."""
         check_ids(name=name)
         _check_version(version)
-        handle = f"art_{secrets.token_urlsafe(_HANDLE_BYTES)}"
-        row = await self._row(queries.REVERT, branch_uuid, name, version, handle)
+        row = await self._row(queries.REVERT, branch_uuid, name, version, new_handle())
         return _artifact(row or _raise_no_such_name(name, version))
 
     async def find(self, branch_uuid: UUID, handle: str) -> Artifact:
@@ -165,43 +169,49 @@ class ArtifactStore:
 
 
 async def _measured(
-    content: bytes | str, media_type: str, token_count: int | None, counter: TokenCounter
+    content: bytes | str, media_type: str | None, counter: TokenCounter
 ) -> _Measured:
     check_size(len(content))
     if len(content) < IN_THREAD:
-        return _measure(content, media_type, token_count, counter)
-    return await asyncio.to_thread(_measure, content, media_type, token_count, counter)
+        return _measure(content, media_type, counter)
+    return await asyncio.to_thread(_measure, content, media_type, counter)
 
 
-def _measure(
-    content: bytes | str, media_type: str, token_count: int | None, counter: TokenCounter
-) -> _Measured:
-    data = encoded(content) if isinstance(content, str) else content
-    text = content if isinstance(content, str) else None
-    if text is None and is_text_type(media_type):
-        text = decoded(data)
-    if text is None:
-        return _Measured(data, token_count or 0, None)
-    tokens = count_tokens(text, counter) if token_count is None else token_count
-    return _Measured(data, tokens, count_lines(text))
+def _measure(content: bytes | str, media_type: str | None, counter: TokenCounter) -> _Measured:
+    if isinstance(content, str):
+        return _of_text(encoded(content), content, media_type or "text/plain", counter)
+    media_type = media_type or signed_media_type(content) or "application/octet-stream"
+    if is_text_type(media_type):
+        return _of_text(content, decoded(content), media_type, counter)
+    width, height = dimensions(content)
+    if media_type.startswith("audio/"):
+        tokens = audio_tokens(media_type, content, len(content))
+    elif width is not None or media_type.startswith("image/"):
+        tokens = image_tokens(width, height)
+    else:
+        tokens = file_tokens(len(content))
+    return _Measured(content, media_type, tokens, None, width, height)
+
+
+def _of_text(data: bytes, text: str, media_type: str, counter: TokenCounter) -> _Measured:
+    return _Measured(data, media_type, count_tokens(text, counter), count_lines(text))
 
 
 def _artifact(row: asyncpg.Record) -> Artifact:
     return Artifact.model_validate(dict(row))
 
 
-def _checked_media_type(content: object, media_type: str | None) -> str:
+def _check_content(content: object, media_type: object) -> None:
     if not isinstance(content, str | bytes):
         raise InvalidArgument(f"content={content!r:.80}; it must be text or bytes")
     if media_type is None:
-        return "text/plain" if isinstance(content, str) else "application/octet-stream"
-    known = isinstance(media_type, str) and len(media_type) <= LONGEST_MEDIA_TYPE  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not known or not _MEDIA_TYPE.fullmatch(media_type):
+        return
+    short = isinstance(media_type, str) and len(media_type) <= LONGEST_MEDIA_TYPE
+    if not short or not _MEDIA_TYPE.fullmatch(str(media_type)):
         raise InvalidArgument(
             f"media_type={media_type!r:.80}; allowed is type/subtype such as 'text/csv', up to"
             f" {LONGEST_MEDIA_TYPE} characters"
         )
-    return media_type
 
 
 def _checked_handle(handle: str) -> str:

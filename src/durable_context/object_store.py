@@ -5,6 +5,7 @@ by a URL. An object appears under its key whole or not at all.
 import asyncio
 import os
 import re
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,8 +16,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from durable_context.errors import ArtifactDamaged, ArtifactStoreUnavailable, InvalidArgument
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, RetryConfig
     from obstore.store import ObjectStore as Opened
+    from obstore.store import RetryConfig
 
 URL_VARIABLE: Final = "DURABLE_CONTEXT_ARTIFACT_URL"
 ALLOWED: Final = (
@@ -28,11 +29,8 @@ _SCHEMES: Final = ("file", "memory", "s3", "gs", "az")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]{0,20})://", re.IGNORECASE)
 # A request may bear a signature there.
 _QUERY: Final = re.compile(r"\?[^\s)\"']*")
-# So that a store that does not answer is an error within half a minute.
-_CLIENT: "ClientConfig" = {
-    "connect_timeout": timedelta(seconds=5),
-    "timeout": timedelta(seconds=120),
-}
+# A store that does not answer is an error within half a minute. Further options of the client
+# would take the place of those in the environment, such as AWS_ALLOW_HTTP.
 _RETRIES: "RetryConfig" = {
     "max_retries": 3,
     "retry_timeout": timedelta(seconds=20),
@@ -47,6 +45,7 @@ class ObjectStore:
         self._url = url if url is not None else os.environ.get(URL_VARIABLE) or _default_url()
         self._directory = _checked(self._url)
         self._opened: Opened | None = None
+        self._opening = threading.Lock()
 
     async def put(self, key: str, data: bytes) -> None:
         """Writing a key again is harmless. Raises ArtifactStoreUnavailable."""
@@ -68,11 +67,15 @@ class ObjectStore:
             return bytes(await found.bytes_async())
 
     async def _open(self) -> "Opened":
-        if self._opened is None:
-            self._opened = await asyncio.to_thread(self._open_now)
-        return self._opened
+        return self._opened or await asyncio.to_thread(self._open_once)
 
-    def _open_now(self) -> "Opened":
+    def _open_once(self) -> "Opened":
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._made()
+            return self._opened
+
+    def _made(self) -> "Opened":
         # Most processes never meet a content that is large enough to pay for this import.
         from obstore.store import LocalStore, MemoryStore, from_url
 
@@ -81,7 +84,7 @@ class ObjectStore:
             return LocalStore(self._directory)
         if self._url.startswith("memory:"):
             return MemoryStore()
-        return from_url(self._url, client_options=_CLIENT, retry_config=_RETRIES)
+        return from_url(self._url, retry_config=_RETRIES)
 
     @contextmanager
     def _translated(self) -> Generator[None]:
@@ -143,7 +146,7 @@ def _is_of_the_store(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     first = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {_QUERY.sub('?…', first)[:300]}"
+    return f"{type(error).__name__}: {_QUERY.sub('?…', first)[:600]}"
 
 
 def _make_directory(directory: Path) -> None:
