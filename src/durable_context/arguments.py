@@ -57,3 +57,11 @@ def head_expected(
     if expected_head is not None or prepared is None:
         return expected_head
     return prepared.manifest.head_turn
+
+
+def check_turn(name: str, turn_no: int | None) -> None:
+    """A turn number from 0. Whether there is such a turn is for the database to say."""
+    if turn_no is None:
+        return
+    if isinstance(turn_no, bool) or not isinstance(turn_no, int) or not 0 <= turn_no < 2**31:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgument(f"{name}={turn_no!r:.80}; it must be a turn number, from 0")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from durable_context.artifact_excerpts import artifact_block
 from durable_context.blocks import (
     Checkpointed,
     Exchange,
@@ -20,9 +21,15 @@ from durable_context.excerpts import RetrievedBlock, retrieved_block
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prepared import Budget, BudgetExceeded, PreparedContext
-from durable_context.prompt_state import PromptState, TailTurn, View
+from durable_context.prompt_state import (
+    PromptState,
+    RetrievedArtifact,
+    RetrievedLeaf,
+    TailTurn,
+    View,
+)
 from durable_context.prompt_text import blocks_of, prompt
-from durable_context.recording import message_view
+from durable_context.recording import is_shown_as_view, message_view
 from durable_context.reductions import reduce_to
 from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
@@ -96,9 +103,11 @@ def _large_results_as_views(exchange: Exchange, policy: CompactionPolicy) -> Exc
     exchange.viewed.update(
         position
         for position, message in enumerate(exchange.messages)
-        if message.role == "tool"
-        and position in exchange.views
-        and exchange.message_tokens[position] > policy.raw_result_tokens
+        if position in exchange.views
+        and (
+            message.artifact is not None  # its content did not come along
+            or is_shown_as_view(message, exchange.message_tokens[position], policy)
+        )
     )
     return exchange
 
@@ -141,17 +150,21 @@ def _retrieved(
         return []
     standing = checkpoint.whole_nodes() if checkpoint else set[str]()
     share = policy.retrieved_tokens // len(state.retrieved)
-    blocks = (
-        retrieved_block(
-            leaf,
-            state.terms,
-            headline=leaf.summary_id not in standing,
-            max_tokens=share,
-            counter=counter,
-        )
-        for leaf in state.retrieved
-    )
+    blocks = (_block(found, state.terms, standing, share, counter) for found in state.retrieved)
     return [block for block in blocks if block is not None]
+
+
+def _block(
+    found: RetrievedLeaf | RetrievedArtifact,
+    terms: dict[str, float],
+    standing: set[str],
+    max_tokens: int,
+    counter: TokenCounter,
+) -> RetrievedBlock | None:
+    if isinstance(found, RetrievedArtifact):
+        return artifact_block(found, terms, max_tokens=max_tokens, counter=counter)
+    headline = found.summary_id not in standing
+    return retrieved_block(found, terms, headline=headline, max_tokens=max_tokens, counter=counter)
 
 
 def _instruction_tokens(

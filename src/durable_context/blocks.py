@@ -9,7 +9,6 @@ from durable_context.excerpts import RetrievedBlock
 from durable_context.models import Message
 from durable_context.prompt_state import Fact, StoredCheckpoint, TailTurn, View
 from durable_context.rendering import DIGEST_HEAD, FOOT, LEDGER_TAIL_HEAD, turns_label
-from durable_context.sendable import to_openai
 from durable_context.tokens import TokenCounter, token_counter
 
 
@@ -168,9 +167,9 @@ class Exchange:
             return self.views[position].tokens
         return self.message_tokens[position]
 
-    def rendered(self) -> list[dict[str, Any]]:
+    def shown(self) -> list[Message]:
         return [
-            to_openai(self.views[n].message if n in self.viewed else self.messages[n])
+            self.views[n].message if n in self.viewed else self.messages[n]
             for n in range(self.skip, len(self.messages))
         ]
 

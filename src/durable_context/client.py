@@ -4,11 +4,16 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Self
 
+from durable_context.artifact_contents import INLINE_LIMIT, ContentStore
+from durable_context.artifact_store import ArtifactStore
 from durable_context.branch import Branch
 from durable_context.database import Pool, create_pool
 from durable_context.errors import DatabaseUnavailable, InvalidArgument
+from durable_context.events import EventStore, PendingEvents
 from durable_context.ids import check_ids
+from durable_context.models import BranchInfo
 from durable_context.policy import CompactionPolicy
+from durable_context.resources import Resources
 from durable_context.store import BranchRow, Store
 from durable_context.tokens import token_counter
 
@@ -33,11 +38,19 @@ class ContextClient:
         tenant: str,
         policy: CompactionPolicy,
         encoding: str,
+        contents: ContentStore,
     ) -> None:
-        self._pool = pool
-        self._requests = requests
-        self._store = Store(pool, tenant)
-        self._tenant = tenant
+        self._resources = Resources(
+            pool=pool,
+            tenant=tenant,
+            store=Store(pool, tenant),
+            contents=contents,
+            artifacts=ArtifactStore(pool, tenant, contents),
+            events=EventStore(pool, tenant),
+            pending_events=PendingEvents(),
+            requests=requests,
+        )
+        self._store = self._resources.store
         self._policy = policy
         self._encoding = encoding
 
@@ -50,13 +63,17 @@ class ContextClient:
         tenant: str = "default",
         policy: CompactionPolicy | None = None,
         encoding: str = "o200k_base",
+        artifact_url: str | None = None,
+        inline_limit: int = INLINE_LIMIT,
         max_connections: int = 10,
     ) -> Self:
         """Connect to the database; Temporal is connected to when it is first needed.
 
         `database_url` defaults to DURABLE_CONTEXT_DATABASE_URL. `temporal` is an address, a client
         with the pydantic data converter, or None to record without hints: nothing is compacted
-        then. An existing branch keeps the encoding it was made with. Raises DatabaseUnavailable,
+        then. An existing branch keeps the encoding it was made with. Contents of more than
+        `inline_limit` bytes go to the object store at `artifact_url` (file, s3, gs, az), by default
+        DURABLE_CONTEXT_ARTIFACT_URL, else a local directory. Raises DatabaseUnavailable,
         InvalidArgument.
         """
         try:
@@ -67,6 +84,7 @@ class ContextClient:
         url = database_url or os.environ.get(DATABASE_URL)
         if not url:
             raise DatabaseUnavailable(f"no database: pass database_url, or set {DATABASE_URL}")
+        contents = ContentStore(artifact_url, inline_limit=inline_limit)
         pool = await create_pool(url, max_size=max_connections)
         await asyncio.to_thread(
             counter.count, ""
@@ -77,6 +95,7 @@ class ContextClient:
             tenant=tenant,
             policy=policy or CompactionPolicy(),
             encoding=encoding,
+            contents=contents,
         )
 
     async def open_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
@@ -93,23 +112,20 @@ class ContextClient:
         row = await self._store.find_branch(conversation_id, branch_id)
         return self._branch(conversation_id, branch_id, row)
 
+    async def branches(self, conversation_id: str) -> tuple[BranchInfo, ...]:
+        """The tree of a conversation, parents before their children; empty if there is none."""
+        check_ids(conversation_id=conversation_id)
+        return await self._store.branches(conversation_id)
+
     def _branch(self, conversation_id: str, branch_id: str, row: BranchRow) -> Branch:
-        return Branch(
-            pool=self._pool,
-            store=self._store,
-            requests=self._requests,
-            tenant=self._tenant,
-            conversation_id=conversation_id,
-            branch_id=branch_id,
-            row=row,
-            policy=self._policy,
-        )
+        return Branch(self._resources, conversation_id, branch_id, row, self._policy)
 
     async def close(self) -> None:
         """Wait, within a bound, for hints on their way, and release the connections."""
-        if self._requests is not None:
-            await self._requests.close()
-        await self._pool.close()
+        if self._resources.requests is not None:
+            await self._resources.requests.close()
+        await self._resources.pending_events.flush(self._resources.events)
+        await self._resources.pool.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,5 +1,7 @@
 """Ids that come from outside: any text that an index can hold."""
 
+from secrets import token_hex
+
 from durable_context.errors import InvalidId
 
 LONGEST_BYTES = 500
@@ -20,3 +22,10 @@ def check_ids(**ids: str) -> None:
             raise InvalidId(
                 f"{name}={value!r:.40}... is {size} bytes long, {LONGEST_BYTES} are allowed"
             )
+
+
+def derived_id(branch_id: str, turn_no: int) -> str:
+    """A new id for a branch that goes on from a turn of another."""
+    ending = f"@{turn_no}-{token_hex(4)}"
+    room = LONGEST_BYTES - len(ending)
+    return branch_id.encode()[:room].decode(errors="ignore") + ending

@@ -21,6 +21,7 @@ _KIND_VALUE: Final[dict[LedgerKind, float]] = {
     "call": 5.0,
     "decision": 4.5,
     "open item": 4.5,
+    "artifact": 4.25,
     "identifier": 4.0,
     "email": 4.0,
     "error": 3.5,

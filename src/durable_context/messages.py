@@ -24,6 +24,9 @@ def parse_message(value: object, position: int) -> Message:
     """
     if isinstance(value, Message):
         stored_json.check_json(value.model_dump(exclude_defaults=True), f"message {position}")
+        _check_pointer(value.artifact, position)
+        for part in value.content if isinstance(value.content, tuple) else ():
+            _check_pointer(part.get("artifact"), position)
         return value
     dump = getattr(value, "model_dump", None)
     if callable(dump):
@@ -57,6 +60,24 @@ def _said(fields: Mapping[str, Any]) -> object:
 def call_text(call: ToolCall) -> str:
     """A tool call as text."""
     return f"{call.name}({call.arguments})"
+
+
+def characters(messages: Sequence[Message]) -> int:
+    """About how much there is to work on."""
+    return sum(
+        _length(message.content) + sum(len(call.arguments) for call in message.tool_calls)
+        for message in messages
+    )
+
+
+def _length(content: object) -> int:
+    if isinstance(content, str):
+        return len(content)
+    if isinstance(content, Mapping):
+        return sum(map(_length, cast(Mapping[str, object], content).values()))
+    if isinstance(content, list | tuple):
+        return sum(map(_length, cast(Sequence[object], content)))
+    return 0
 
 
 def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, ...]:
@@ -189,11 +210,22 @@ def _part(part: object, position: int) -> dict[str, Any]:
         return {"type": "text", "text": part}
     kind = cast(Mapping[str, Any], part).get("type") if isinstance(part, Mapping) else None
     if kind in PART_TYPES:
-        return dict(cast(Mapping[str, Any], part))
+        fields = dict(cast(Mapping[str, Any], part))
+        _check_pointer(fields.get("artifact"), position)
+        return fields
     raise InvalidTurn(
         f"message {position} has a content part {part!r:.80}; a part is text or a dict whose 'type'"
         f" is one of {', '.join(PART_TYPES)}"
     )
+
+
+def _check_pointer(pointer: object, position: int) -> None:
+    """A handle counts only where recording put it."""
+    if pointer is not None:
+        raise InvalidTurn(
+            f"message {position} points to artifact {pointer!r:.80}; record what it stands for"
+            " (load_artifact returns it), pointers are made here"
+        )
 
 
 def _optional_text(value: object, field: str, position: int) -> str | None:

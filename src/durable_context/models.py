@@ -2,6 +2,7 @@
 branch.
 """
 
+import json
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -22,6 +23,7 @@ LedgerKind = Literal[
     "call",
     "decision",
     "open item",
+    "artifact",
 ]
 
 
@@ -72,6 +74,8 @@ class LedgerEntry(Value):
 
 class Turn(Value):
     """A recorded turn. `token_count` is that of the messages whole, in the branch's encoding.
+
+    Messages are as they are stored: what was offloaded is a view that names its artifact.
 
     `repeated`: the turn key was known with the same content, so nothing was written.
     """
@@ -198,18 +202,41 @@ class Lag(Value):
     seconds: float
 
 
+class Ancestor(Value):
+    """A branch that turns come from, itself included: those from `from_turn` to `to_turn`, none
+    where the latter is smaller.
+    """
+
+    conversation_id: str
+    branch_id: str
+    branch_uuid: UUID
+    from_turn: int
+    to_turn: int
+
+
 class BranchState(Value):
-    """A branch as it stands: what `branch.inspect()` returns."""
+    """A branch as it stands: what `branch.inspect()` returns.
+
+    `lineage` begins with the branch itself and ends with its root. `head_tokens` counts all turns
+    as they are stored. `checkpoints` are ids, oldest first, inherited ones included.
+    """
 
     conversation_id: str
     branch_id: str
     branch_uuid: UUID
     encoding: str
+    lineage: tuple[Ancestor, ...]
     head_turn: int
     head_tokens: int
     open_run_turn: int | None
     checkpoint: Checkpoint | None
+    checkpoints: tuple[UUID, ...]
     frontier: tuple[Summary, ...]
     tail: tuple[Turn, ...]
     lag: Lag
+    artifacts: tuple[Artifact, ...]
     compactions: tuple[Compaction, ...]
+
+    def to_json(self) -> str:
+        """The same as JSON, whatever characters the turns hold."""
+        return json.dumps(self.model_dump(mode="json"))

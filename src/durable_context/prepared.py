@@ -1,12 +1,15 @@
 """What prepare() takes and returns: the budget, the prompt with its manifest, or why none fits."""
 
 import json
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from durable_context import stored_json
+from durable_context.errors import InvalidArgument
+from durable_context.media import loaded_part
 from durable_context.models import Value
 
 BlockKind = Literal[
@@ -93,13 +96,70 @@ class Manifest(Value):
     encoding: str
 
 
+class PartReference(Value):
+    """A text part of a prompt that stands for an image, sound or file: `part` of `message`, both
+    from 0. `stored` is what the branch keeps of it.
+    """
+
+    message: int
+    part: int
+    handle: str
+    media_type: str
+    token_count: int
+    stored: dict[str, Any]
+
+
+class PartLoader:
+    """Reads contents by handle. All are equal: prompts are compared by what they say."""
+
+    def __init__(self, load: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
+        self.load = load
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartLoader)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class PreparedContext(Value):
-    """A whole request in OpenAI chat format, within its budget."""
+    """A whole request in OpenAI chat format, within its budget.
+
+    `token_count` holds also after `load_parts`: it counts what `parts` refer to.
+    """
 
     messages: tuple[dict[str, Any], ...]
     manifest: Manifest
     token_count: int
     budget: Budget
+    parts: tuple[PartReference, ...] = ()
+    _loader: PartLoader | None = PrivateAttr(default=None)
+
+    async def load_parts(self) -> Self:
+        """The same prompt with images, sounds and files in place of the references to them.
+
+        Reads the artifact store: one round trip, and one more for each large content. Raises
+        ArtifactNotFound, ArtifactDamaged, ArtifactStoreUnavailable.
+        """
+        if not self.parts:
+            return self
+        if self._loader is None:
+            raise InvalidArgument(
+                "only a prompt that prepare() returned in this process can load its parts"
+            )
+        contents = await self._loader.load([part.handle for part in self.parts])
+        messages = list(self.messages)
+        for part in self.parts:
+            message = messages[part.message]
+            content: list[Any] = list(message["content"])
+            content[part.part] = loaded_part(part.stored, contents[part.handle])
+            messages[part.message] = message | {"content": content}
+        return self.model_copy(update={"messages": tuple(messages), "parts": ()})
+
+    def loading_with(self, loader: PartLoader) -> Self:
+        """The same prompt, able to load its parts."""
+        copy = self.model_copy()
+        copy._loader = loader
+        return copy
 
     def __bool__(self) -> bool:
         return True

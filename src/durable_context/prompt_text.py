@@ -1,11 +1,17 @@
 """The last step of assembly: messages and the manifest of what they are made of."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
 from durable_context.blocks import Exchange, Parts, message_overhead
+from durable_context.media import is_stored_part
 from durable_context.models import Message
-from durable_context.prepared import Block, Budget, Manifest, PreparedContext, Reduction
+from durable_context.prepared import (
+    Block,
+    Budget,
+    Manifest,
+    PartReference,
+    PreparedContext,
+    Reduction,
+)
 from durable_context.prompt_state import PromptState
 from durable_context.rendering import DIGEST_HEAD, FOOT, LEDGER_TAIL_HEAD, record_message
 from durable_context.sendable import to_openai
@@ -19,8 +25,13 @@ def prompt(
 ) -> PreparedContext:
     """The request and its manifest."""
     blocks = tuple(blocks_of(parts))
+    said = list(_messages(parts))
+    messages = [record_message(one) if isinstance(one, str) else to_openai(one) for one in said]
+    if parts.instructions:
+        messages.insert(0, {"role": "system", "content": clean(parts.instructions)})
     return PreparedContext(
-        messages=tuple(_messages(parts)),
+        messages=tuple(messages),
+        parts=tuple(_references(said, len(messages) - len(said))),
         manifest=Manifest(
             blocks=blocks,
             omitted=tuple(_omitted(parts, reductions)),
@@ -77,36 +88,46 @@ def _retrieved_blocks(parts: Parts) -> Iterator[Block]:
         yield Block(
             kind="retrieved",
             token_count=block.tokens + message_overhead(parts.encoding),
-            from_turn=block.leaf.from_turn,
-            to_turn=block.leaf.to_turn,
-            source_ids=(block.leaf.summary_id,),
+            from_turn=block.from_turn,
+            to_turn=block.to_turn,
+            source_ids=(block.source_id,),
         )
 
 
-def _messages(parts: Parts) -> Iterator[dict[str, Any]]:
-    if parts.instructions:
-        yield {"role": "system", "content": clean(parts.instructions)}
+def _messages(parts: Parts) -> Iterator[Message | str]:
+    """Messages of the conversation, and our own blocks as text."""
     if parts.checkpoint is not None:
-        yield record_message(parts.checkpoint.text)
+        yield parts.checkpoint.text
     if parts.lines:
-        yield record_message(DIGEST_HEAD + "".join(line.text for line in parts.lines) + FOOT)
+        yield DIGEST_HEAD + "".join(line.text for line in parts.lines) + FOOT
     if parts.facts:
-        yield record_message(LEDGER_TAIL_HEAD + "".join(fact.text for fact in parts.facts) + FOOT)
+        yield LEDGER_TAIL_HEAD + "".join(fact.text for fact in parts.facts) + FOOT
     for exchange in parts.raw_before_run:
-        yield from exchange.rendered()
-    yield from _said(parts.task)
-    for block in parts.retrieved:
-        yield record_message(block.text)
+        yield from exchange.shown()
+    yield from (message for message, _ in parts.task)
+    yield from (block.text for block in parts.retrieved)
     for exchange in parts.raw_of_run:
-        yield from exchange.rendered()
+        yield from exchange.shown()
     if parts.pending is not None:
-        yield from parts.pending.rendered()
-    yield from _said(parts.user)
+        yield from parts.pending.shown()
+    yield from (message for message, _ in parts.user)
 
 
-def _said(messages: Sequence[tuple[Message, int]]) -> Iterator[dict[str, Any]]:
-    for message, _ in messages:
-        yield to_openai(message)
+def _references(said: Sequence[Message | str], first: int) -> Iterator[PartReference]:
+    """What stands for binary parts, by place. `first`: messages before these."""
+    for position, message in enumerate(said, first):
+        content = None if isinstance(message, str) else message.content
+        for part_no, part in enumerate(content if isinstance(content, tuple) else ()):
+            if is_stored_part(part):
+                stored = part["artifact"]
+                yield PartReference(
+                    message=position,
+                    part=part_no,
+                    handle=stored["handle"],
+                    media_type=stored["media_type"],
+                    token_count=stored["tokens"],
+                    stored=part,
+                )
 
 
 def _omitted(parts: Parts, reductions: Sequence[Reduction]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Everything a turn row holds, computed once from its messages: what prepare() reads later."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from durable_context.digest import digest_of
 from durable_context.ledger import ledger_of, ledger_tail_line
 from durable_context.messages import call_text
 from durable_context.models import LedgerEntry, Message, Outcome
+from durable_context.offloading import Offloaded, dump_artifacts, offload_all
 from durable_context.policy import CompactionPolicy
 from durable_context.redaction import redact
 from durable_context.sendable import sendable
@@ -20,6 +21,8 @@ from durable_context.views import view_of
 SEARCHED_CHARACTERS = 100_000
 """Text of a turn that is indexed. A tsvector over 1 MB is an error, and a turn is never refused."""
 SEARCHED_PER_MESSAGE = 20_000
+READ_CHARACTERS = 200_000
+"""Of a larger message only beginning and end are read for digest and ledger."""
 
 
 class TurnRow(NamedTuple):
@@ -30,6 +33,7 @@ class TurnRow(NamedTuple):
     message_tokens: list[int]
     views: str | None
     token_count: int
+    stored_tokens: int
     raw_tokens: int
     digest: str
     digest_tokens: int
@@ -37,6 +41,9 @@ class TurnRow(NamedTuple):
     entries: tuple[LedgerEntry, ...]
     search_text: str
     begins_run: bool
+    artifacts: str | None
+    stored: tuple[Message, ...]
+    contents: tuple[bytes, ...]
 
 
 def turn_row(
@@ -50,10 +57,12 @@ def turn_row(
 ) -> TurnRow:
     """CPU only. About 0.5 ms for a 1 KB turn."""
     text = stored_json.dump_messages(messages)
-    messages = [sendable(message) for message in messages]
-    redacted = [_redacted(message) for message in messages]
-    tokens = [counter.count_message(message) for message in messages]
-    views = _views(messages, tokens, policy, counter)
+    offloaded = offload_all(messages, continues=continues, policy=policy, counter=counter)
+    artifacts = [artifact for one in offloaded for artifact in one.artifacts]
+    stored = tuple(one.message for one in offloaded)
+    tokens = [one.tokens for one in offloaded]
+    views = _views(offloaded, policy, counter)
+    redacted = [_redacted(one.whole) for one in offloaded]
     digest = f" {_dated(occurred_at)}" + clean(
         digest_of(
             redacted,
@@ -63,16 +72,17 @@ def turn_row(
             counter=counter,
         )
     )
-    entries = ledger_of(redacted)
+    entries = (*ledger_of(redacted), *(artifact.ledger_entry() for artifact in artifacts))
     return TurnRow(
         content_hash=content_hash(text, outcome, continues),
-        messages=text,
+        messages=stored_json.dump_messages(stored) if artifacts else text,
         message_tokens=tokens,
         views=stored_json.dumps(views) if views else None,
         token_count=sum(tokens),
+        stored_tokens=sum(one.stored_tokens for one in offloaded),
         raw_tokens=sum(
-            shown_raw(message.role, count, views.get(str(position)), policy)
-            for position, (message, count) in enumerate(zip(messages, tokens, strict=True))
+            shown_raw(one.message, one.tokens, views.get(str(position)), policy)
+            for position, one in enumerate(offloaded)
         ),
         digest=f"{digest}\n",
         digest_tokens=counter.count(f"{digest}\n"),
@@ -84,8 +94,11 @@ def turn_row(
             ]
         ),
         entries=entries,
-        search_text=_search_text(messages),
+        search_text=_search_text([sendable(message) for message in stored]),
         begins_run=messages[0].role == "user",
+        artifacts=dump_artifacts(artifacts),
+        stored=stored,
+        contents=tuple(artifact.content for artifact in artifacts),
     )
 
 
@@ -94,6 +107,9 @@ def _redacted(message: Message) -> Message:
     content = message.content
     if not isinstance(content, str):
         content = message_text(message) or None
+    if content is not None and len(content) > READ_CHARACTERS:
+        half = READ_CHARACTERS // 2
+        content = f"{content[:half]}\n{content[-half:]}"
     calls = tuple(
         call.model_copy(update={"arguments": redact(call.arguments)}) for call in message.tool_calls
     )
@@ -106,23 +122,35 @@ def content_hash(messages: str, outcome: Outcome, continues: bool) -> bytes:
     return hashlib.sha256(f"{outcome}|{continues}|{messages}".encode()).digest()
 
 
-def shown_raw(role: str, tokens: int, view: Any | None, policy: CompactionPolicy) -> int:
-    """Tokens of a message in a raw turn: results above `raw_result_tokens` are shown as views."""
-    if role == "tool" and view is not None and tokens > policy.raw_result_tokens:
+def shown_raw(
+    message: Message, tokens: int, view: Mapping[str, Any] | None, policy: CompactionPolicy
+) -> int:
+    """Tokens of a message in a raw turn: above `raw_result_tokens` results, and what was
+    offloaded, are shown as views.
+    """
+    if view is not None and is_shown_as_view(message, tokens, policy):
         return int(view["tokens"])
     return tokens
 
 
+def is_shown_as_view(message: Message, tokens: int, policy: CompactionPolicy) -> bool:
+    """Whether a raw turn shows a view of it from the start, if there is one."""
+    offloaded = message.role == "tool" or message.artifact is not None
+    return offloaded and tokens > policy.raw_result_tokens
+
+
 def _views(
-    messages: Sequence[Message],
-    tokens: Sequence[int],
-    policy: CompactionPolicy,
-    counter: TokenCounter,
+    offloaded: Sequence[Offloaded], policy: CompactionPolicy, counter: TokenCounter
 ) -> dict[str, dict[str, Any]]:
-    """Short forms, by message index, of messages over twice `view_tokens`."""
+    """Short forms, by message index, of messages over twice `view_tokens`. An offloaded message is
+    stored as its view, which is not repeated here.
+    """
     views: dict[str, dict[str, Any]] = {}
-    for position, (message, count) in enumerate(zip(messages, tokens, strict=True)):
-        view = message_view(message, count, policy, counter)
+    for position, one in enumerate(offloaded):
+        if one.message.artifact is not None:
+            views[str(position)] = {"tokens": one.stored_tokens}
+            continue
+        view = message_view(sendable(one.message), one.tokens, policy, counter)
         if view is not None:
             short, view_tokens = view
             dumped = short.model_dump(exclude_defaults=True)

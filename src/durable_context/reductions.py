@@ -140,9 +140,9 @@ class _Reducer:
         """Retrieved blocks, from the last rank up."""
         while self.parts.retrieved and not self.fits:
             before = self.parts.tokens
-            leaf = self.parts.retrieved.pop().leaf
+            block = self.parts.retrieved.pop()
             saved = before - self.parts.tokens
-            self._note("retrieved_dropped", leaf.from_turn, leaf.to_turn, saved)
+            self._note("retrieved_dropped", block.from_turn, block.to_turn, saved)
 
     def join_digests(self) -> None:
         """Oldest digests to one line a segment; then segments to one line, and so on."""

@@ -9,9 +9,24 @@ from uuid import UUID
 import asyncpg
 
 from durable_context import stored_json
+from durable_context.artifact_contents import KeptContents
 from durable_context.database import Pool, acquired
-from durable_context.errors import HeadConflict, TurnKeyConflict, UnknownBranch
-from durable_context.models import Checkpoint, Compaction, Outcome, Summary, Turn
+from durable_context.errors import (
+    BranchConflict,
+    HeadConflict,
+    InvalidArgument,
+    TurnKeyConflict,
+    UnknownBranch,
+)
+from durable_context.models import (
+    Ancestor,
+    BranchInfo,
+    Checkpoint,
+    Compaction,
+    Outcome,
+    Summary,
+    Turn,
+)
 from durable_context.recording import TurnRow
 
 TURN_COLUMNS = (
@@ -47,6 +62,7 @@ class BranchFigures(NamedTuple):
     head_turn: int
     head_tokens: int
     open_run_turn: int | None
+    encoding: str
 
 
 class Recorded(NamedTuple):
@@ -119,6 +135,53 @@ class Store:
             )
         return BranchRow(*row) if row else None
 
+    async def fork_branch(
+        self, parent: UUID, parent_id: str, branch_id: str, at_turn: int | None, keep_raw_turns: int
+    ) -> BranchRow:
+        """One round trip, whatever the parent holds. Repeated, it returns the branch that is there.
+
+        Raises UnknownBranch, InvalidArgument, BranchConflict.
+        """
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                "select * from durable_context.fork_branch($1, $2, $3, $4, $5)",
+                self._tenant,
+                parent,
+                branch_id,
+                at_turn,
+                keep_raw_turns,
+            )
+        assert row is not None
+        if row["status"] == "unknown_branch":
+            raise UnknownBranch(f"there is no branch {parent} for this tenant")
+        if row["status"] == "no_such_turn":
+            raise InvalidArgument(f"at_turn={at_turn}; allowed are 0 to {row['head_turn']}")
+        if row["status"] == "id_taken":
+            where = f" at turn {at_turn}" if at_turn is not None else ""
+            raise BranchConflict(
+                f"branch {branch_id!r} of the conversation exists and is not a fork of"
+                f" {parent_id!r}{where}"
+            )
+        return BranchRow(row["branch_uuid"], parent_id, row["fork_turn"], row["encoding"])
+
+    async def branches(self, conversation_id: str) -> tuple[BranchInfo, ...]:
+        """The tree of a conversation, parents before their children."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select b.conversation_id, b.branch_id, b.branch_uuid, p.branch_id as parent_id,"
+                " b.fork_turn, b.head_turn, b.checkpoint_turn, b.created_at, b.last_turn_at"
+                " from durable_context.branches b"
+                " left join durable_context.branches p"
+                " on p.tenant = b.tenant and p.branch_uuid = b.parent_uuid"
+                " where b.tenant = $1 and b.conversation_id = $2"
+                " order by (select count(*) from durable_context.lineage l"
+                " where l.tenant = $1 and l.branch_uuid = b.branch_uuid),"
+                " b.created_at, b.branch_id",
+                self._tenant,
+                conversation_id,
+            )
+        return tuple(BranchInfo.model_validate(dict(row)) for row in rows)
+
     async def record_turn(
         self,
         branch_uuid: UUID,
@@ -132,6 +195,7 @@ class Store:
         usage: dict[str, Any] | None,
         metadata: dict[str, Any] | None,
         prompt: PromptRecord | None,
+        kept: KeptContents | None,
     ) -> Recorded:
         """Record a turn: one round trip, one transaction.
 
@@ -140,7 +204,8 @@ class Store:
         async with acquired(self._pool) as connection:
             result = await connection.fetchrow(
                 "select * from durable_context.record_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
-                " $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)",
+                " $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,"
+                " $27, $28, $29, $30)",
                 self._tenant,
                 branch_uuid,
                 turn_key,
@@ -150,6 +215,7 @@ class Store:
                 row.message_tokens,
                 row.views,
                 row.token_count,
+                row.stored_tokens,
                 row.raw_tokens,
                 outcome,
                 continues,
@@ -164,6 +230,8 @@ class Store:
                 prompt.manifest if prompt else None,
                 prompt.parts_hash if prompt else None,
                 prompt.parts if prompt else None,
+                row.artifacts,
+                *(kept or (None, None, None, None, None)),
             )
         assert result is not None
         _raise_refusal(result, turn_key, branch_uuid, expected_head)
@@ -179,7 +247,8 @@ class Store:
     async def branch_head(self, branch_uuid: UUID) -> BranchFigures:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
-                "select head_turn, head_tokens, open_run_turn from durable_context.branches"
+                "select head_turn, head_tokens, open_run_turn, encoding"
+                " from durable_context.branches"
                 " where tenant = $1 and branch_uuid = $2",
                 self._tenant,
                 branch_uuid,
@@ -188,11 +257,25 @@ class Store:
             raise UnknownBranch(f"there is no branch {branch_uuid} for this tenant")
         return BranchFigures(*row)
 
+    async def lineage(self, branch_uuid: UUID) -> tuple[Ancestor, ...]:
+        """The branch, its parent and so on, to the root."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select b.conversation_id, b.branch_id, b.branch_uuid, l.from_turn,"
+                " least(l.to_turn, b.head_turn) as to_turn"
+                " from durable_context.lineage l join durable_context.branches b"
+                " on b.tenant = l.tenant and b.branch_uuid = l.ancestor_uuid"
+                " where l.tenant = $1 and l.branch_uuid = $2 order by l.depth",
+                self._tenant,
+                branch_uuid,
+            )
+        return tuple(Ancestor.model_validate(dict(row)) for row in rows)
+
     async def turns(self, branch_uuid: UUID, from_turn: int, to_turn: int) -> tuple[Turn, ...]:
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                f"select {TURN_COLUMNS} from durable_context.turns where tenant = $1"
-                " and branch_uuid = $2 and turn_no between $3 and $4 order by turn_no",
+                f"select {TURN_COLUMNS} from durable_context.visible_turns where tenant = $1"
+                " and seen_by = $2 and turn_no between $3 and $4 order by turn_no",
                 self._tenant,
                 branch_uuid,
                 from_turn,
@@ -201,22 +284,22 @@ class Store:
         return tuple(turn_from_row(row) for row in rows)
 
     async def summaries(self, branch_uuid: UUID) -> tuple[Summary, ...]:
-        """Current nodes of all levels, by first turn, then level."""
+        """Current nodes of all levels that the branch sees, by first turn, then level."""
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                f"select {SUMMARY_COLUMNS} from durable_context.summaries where tenant = $1"
-                " and branch_uuid = $2 and state = 'current' order by from_turn, level",
+                f"select {SUMMARY_COLUMNS} from durable_context.visible_summaries"
+                " where tenant = $1 and seen_by = $2 order by from_turn, level",
                 self._tenant,
                 branch_uuid,
             )
         return tuple(summary_from_row(row) for row in rows)
 
     async def checkpoints(self, branch_uuid: UUID) -> tuple[Checkpoint, ...]:
-        """All checkpoints, oldest first."""
+        """All checkpoints that the branch sees, oldest first."""
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                f"select {CHECKPOINT_COLUMNS} from durable_context.checkpoints where tenant = $1"
-                " and branch_uuid = $2 order by turn_no",
+                f"select {CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
+                " where tenant = $1 and seen_by = $2 order by turn_no",
                 self._tenant,
                 branch_uuid,
             )

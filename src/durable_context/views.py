@@ -64,6 +64,11 @@ def content_view(text: str, max_tokens: int, counter: TokenCounter) -> str:
     return _text_view(text, max_tokens, counter)
 
 
+def media_type_of(text: str) -> str:
+    """What a tool's text is, as far as it matters here."""
+    return "text/plain" if _document(text) is None else "application/json"
+
+
 def _shares(sizes: Sequence[int], room: int) -> list[int]:
     """The room divided so that small parts stay whole and large ones get the same."""
     shares = [0] * len(sizes)

@@ -50,7 +50,7 @@ async def test_recording_is_one_statement(client: ContextClient):
     branch = await client.open_branch("c")
     await branch.record_turn(numbered(1))  # the driver reads type information once a connection
     statements: list[str] = []
-    async with client._pool.acquire() as connection:
+    async with client._resources.pool.acquire() as connection:
         connection.add_query_logger(lambda query: statements.append(query.query))
     await branch.record_turn(numbered(2))
     assert len(statements) == 1, statements

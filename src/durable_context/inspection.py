@@ -1,0 +1,41 @@
+"""A branch as it stands, from the tables the runtime reads."""
+
+from uuid import UUID
+
+from durable_context.lag import lag_of
+from durable_context.models import BranchState
+from durable_context.policy import CompactionPolicy
+from durable_context.resources import Resources
+
+COMPACTIONS = 20
+
+
+async def inspect_branch(
+    resources: Resources, branch_uuid: UUID, policy: CompactionPolicy
+) -> BranchState:
+    """Several reads, each of a moment of its own. Raises UnknownBranch."""
+    store = resources.store
+    figures = await store.branch_head(branch_uuid)
+    lineage = await store.lineage(branch_uuid)
+    checkpoints = await store.checkpoints(branch_uuid)
+    checkpoint = checkpoints[-1] if checkpoints else None
+    nodes = {node.summary_id: node for node in await store.summaries(branch_uuid)}
+    covered = checkpoint.turn_no if checkpoint else 0
+    tail = await store.turns(branch_uuid, covered + 1, figures.head_turn)
+    return BranchState(
+        conversation_id=lineage[0].conversation_id,
+        branch_id=lineage[0].branch_id,
+        branch_uuid=branch_uuid,
+        encoding=figures.encoding,
+        lineage=lineage,
+        head_turn=figures.head_turn,
+        head_tokens=figures.head_tokens,
+        open_run_turn=figures.open_run_turn,
+        checkpoint=checkpoint,
+        checkpoints=tuple(one.checkpoint_id for one in checkpoints),
+        frontier=tuple(nodes[node] for node in checkpoint.frontier) if checkpoint else (),
+        tail=tail,
+        lag=lag_of(tail, figures.open_run_turn, policy),
+        artifacts=await resources.artifacts.list(branch_uuid),
+        compactions=await store.compactions(branch_uuid, COMPACTIONS),
+    )
