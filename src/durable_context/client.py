@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Self
 
 from durable_context.artifact_contents import INLINE_LIMIT, ContentStore
@@ -10,7 +11,9 @@ from durable_context.branch import Branch
 from durable_context.database import Pool, create_pool
 from durable_context.errors import DatabaseUnavailable, InvalidArgument
 from durable_context.events import EventStore, PendingEvents
+from durable_context.exporting import export_branch
 from durable_context.ids import check_ids
+from durable_context.importing import import_branch
 from durable_context.models import BranchInfo
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
@@ -116,6 +119,34 @@ class ContextClient:
         """The tree of a conversation, parents before their children; empty if there is none."""
         check_ids(conversation_id=conversation_id)
         return await self._store.branches(conversation_id)
+
+    def export_branch(self, conversation_id: str, branch_id: str = "main") -> AsyncIterator[str]:
+        """The branch as lines of JSON, each with its end: see docs/export-format.md.
+
+        One snapshot, a page of it in memory; a connection is held until the last line. Raises
+        UnknownBranch, InvalidId, ArtifactDamaged, ArtifactStoreUnavailable.
+        """
+        shared = self._resources
+        return export_branch(
+            shared.pool, shared.tenant, shared.contents, conversation_id, branch_id
+        )
+
+    async def import_branch(
+        self,
+        lines: Iterable[str] | AsyncIterable[str],
+        *,
+        conversation_id: str,
+        branch_id: str = "main",
+    ) -> Branch:
+        """An exported branch as a new root branch, all of it or nothing.
+
+        Raises InvalidExport, BranchConflict, InvalidId, ArtifactStoreUnavailable.
+        """
+        shared = self._resources
+        await import_branch(
+            shared.pool, shared.tenant, shared.contents, lines, conversation_id, branch_id
+        )
+        return await self.find_branch(conversation_id, branch_id)
 
     def _branch(self, conversation_id: str, branch_id: str, row: BranchRow) -> Branch:
         return Branch(self._resources, conversation_id, branch_id, row, self._policy)
