@@ -41,8 +41,9 @@ class ContextClient:
         tenant: str,
         policy: CompactionPolicy,
         encoding: str,
-        contents: ContentStore,
+        contents: ContentStore | None = None,
     ) -> None:
+        contents = contents or ContentStore()
         self._resources = Resources(
             pool=pool,
             tenant=tenant,
