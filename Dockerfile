@@ -13,7 +13,8 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/durable-context/bin/pip install --no-deps --no-index dist/*.whl
 
 FROM python:3.13.16-slim-bookworm
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin durable-context
+RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin durable-context \
+    && install -d -o durable-context -m 0700 /var/lib/durable-context/artifacts
 COPY --from=build /opt/durable-context /opt/durable-context
 WORKDIR /app
 COPY workflows workflows

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from durable_context.errors import DurableContextError
+from durable_context.object_store import URL_VARIABLE
 from worker.errors import WorkerError
 from worker.settings import EXIT_ADDRESS_IN_USE, EXTRACTIVE, Settings
 
@@ -62,6 +63,7 @@ async def _dev(data_dir: Path | None, summarizers: str) -> None:
             # As another shell takes them.
             ("export ", f"DURABLE_CONTEXT_DATABASE_URL={stack.database_url}"),
             ("export ", f"TEMPORAL_ADDRESS={stack.temporal_address}"),
+            ("export ", f"{URL_VARIABLE}={stack.artifact_url}"),
             ("Temporal UI: ", stack.ui_url or "unknown"),
             ("Data and logs: ", stack.data_directory),
         ):

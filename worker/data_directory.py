@@ -27,6 +27,10 @@ class DataDirectory:
     def worker(self) -> Path:
         return self.path / "worker"
 
+    @property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
     def __enter__(self) -> Self:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = self.path / "lock"

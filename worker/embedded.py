@@ -12,6 +12,7 @@ from rich.console import Console
 from temporalio.client import Client
 
 from durable_context.migrations import migrate
+from durable_context.object_store import URL_VARIABLE
 from durable_context.summarizers.chain import summarizer_from_specs
 from durable_context.temporal_calls import connect, register_search_attributes
 from worker.data_directory import DataDirectory
@@ -56,6 +57,7 @@ class EmbeddedStack:
         self._exits = contextlib.AsyncExitStack()
         self._parts: list[PostgresServer | TemporalServer | WorkerProcess] = []
         self.database_url = ""
+        self.artifact_url = os.environ.get(URL_VARIABLE) or self._directory.artifacts.as_uri()
         self.temporal_address = ""
         self.temporal_namespace = NAMESPACE
         self.ui_url: str | None = None
@@ -120,6 +122,7 @@ class EmbeddedStack:
         if not isinstance(source, ExternalTemporal):
             environment = with_temporal(environment, self.temporal_address, NAMESPACE)
         environment["DURABLE_CONTEXT_DATABASE_URL"] = self.database_url
+        environment[URL_VARIABLE] = self.artifact_url
         environment["DURABLE_CONTEXT_SUMMARIZERS"] = ",".join(self._summarizers)
         worker = WorkerProcess(self._directory.worker, environment)
         self._parts.append(await exits.enter_async_context(worker))

@@ -42,6 +42,7 @@ class Settings(Value):
     temporal: dict[str, Any]
     summarizers: tuple[str, ...] = (EXTRACTIVE,)
     model_base_url: str | None = None
+    artifact_url: str | None = None
     health: Address | None = None
     max_workflow_tasks: int = 100
     max_activities: int = 50
@@ -57,6 +58,7 @@ class Settings(Value):
             temporal=_temporal(environ),
             summarizers=_summarizers(environ),
             model_base_url=environ.get("DURABLE_CONTEXT_MODEL_BASE_URL") or None,
+            artifact_url=environ.get("DURABLE_CONTEXT_ARTIFACT_URL") or None,
             health=_address(environ, "DURABLE_CONTEXT_HEALTH_ADDRESS"),
             max_workflow_tasks=_whole(environ, "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", 100, 2, 1000),
             max_activities=_whole(environ, "DURABLE_CONTEXT_MAX_ACTIVITIES", 50, 1, 1000),

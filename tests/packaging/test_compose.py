@@ -17,8 +17,18 @@ ONE_SHOT = {name for name, service in SERVICES.items() if service.get("restart")
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
 HEALTH_CHECK = next((line for line in DOCKERFILE if line.startswith("HEALTHCHECK")), "")
 
-# What libpq, the model client and Temporal's own environment configuration read themselves.
-FOREIGN_SETTINGS = {"PGPASSWORD", "OPENAI_API_KEY", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"}
+# What libpq, the clients of models and object stores, and Temporal's own environment configuration
+# read themselves.
+FOREIGN_SETTINGS = {
+    "PGPASSWORD",
+    "OPENAI_API_KEY",
+    "TEMPORAL_ADDRESS",
+    "TEMPORAL_NAMESPACE",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_REGION",
+    "AWS_ENDPOINT",
+}
 
 
 def instructions(keyword: str) -> list[str]:
