@@ -6,7 +6,7 @@ from typing import NamedTuple
 from durable_context.messages import call_text
 from durable_context.models import Message
 from durable_context.prompt_state import RetrievedLeaf, RetrievedTurn
-from durable_context.redaction import redact
+from durable_context.quoting import quoted
 from durable_context.rendering import FOOT, RETRIEVED_HEAD, turns_label
 from durable_context.text import clean, message_text, one_line
 from durable_context.tokens import TokenCounter
@@ -24,18 +24,34 @@ HEAVIEST = 12
 
 
 class RetrievedBlock(NamedTuple):
-    """A rendered block for one leaf. Tokens without the overhead of its message."""
+    """A rendered block of one leaf or artifact. Tokens without the overhead of its message."""
 
-    leaf: RetrievedLeaf
+    from_turn: int
+    to_turn: int
+    source_id: str
     text: str
     tokens: int
 
 
-class _Passage(NamedTuple):
+class TurnPassage(NamedTuple):
+    """`text[start:end]` of the message at `position`."""
+
     score: float
     turn: RetrievedTurn
     position: int
-    line: str
+    text: str
+    start: int
+    end: int
+
+    def line(self) -> str:
+        """The passage on one line, without secrets."""
+        message = self.turn.messages[self.position]
+        speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
+        before = "… " if self.start else ""
+        after = " …" if self.end < len(self.text) else ""
+        said = f"{before}{quoted(self.text, self.start, self.end).strip()}{after}"
+        date = f"{self.turn.occurred_at:%Y-%m-%d}"
+        return f"[turn {self.turn.turn_no}, {date}] {speaker}: {one_line(said)}\n"
 
 
 def retrieved_block(
@@ -51,34 +67,39 @@ def retrieved_block(
     if headline:
         head += f"{turns_label(leaf.from_turn, leaf.to_turn)} {leaf.headline}\n"
     tokens = counter.count(head) + counter.count(FOOT)
-    heaviest = sorted(terms.items(), key=lambda item: (-item[1], item[0]))[:HEAVIEST]
-    chosen: list[_Passage] = []
-    for passage in sorted(_passages(leaf, heaviest), key=lambda p: -p.score):
+    heaviest = heaviest_of(terms)
+    chosen: list[tuple[int, int, str]] = []
+    for passage in sorted(turn_passages(leaf.turns, heaviest), key=lambda p: -p.score):
         if max_tokens - tokens < SMALLEST_PASSAGE:
             break
-        size = counter.count(passage.line)
+        line = passage.line()
+        size = counter.count(line)
         if tokens + size <= max_tokens:
             tokens += size
-            chosen.append(passage)
+            chosen.append((passage.turn.turn_no, passage.position, line))
     if not chosen:
         return None
-    chosen.sort(key=lambda passage: (passage.turn.turn_no, passage.position))
-    text = head + "".join(passage.line for passage in chosen) + FOOT
-    return RetrievedBlock(leaf, text, tokens)
+    text = head + "".join(line for _, _, line in sorted(chosen)) + FOOT
+    return RetrievedBlock(leaf.from_turn, leaf.to_turn, leaf.summary_id, text, tokens)
 
 
-def _passages(leaf: RetrievedLeaf, terms: Sequence[tuple[str, float]]) -> list[_Passage]:
-    found: list[_Passage] = []
-    for turn in leaf.turns:
+def heaviest_of(terms: Mapping[str, float]) -> list[tuple[str, float]]:
+    """The terms that passages are looked for around."""
+    return sorted(terms.items(), key=lambda item: (-item[1], item[0]))[:HEAVIEST]
+
+
+def turn_passages(
+    turns: Sequence[RetrievedTurn], terms: Sequence[tuple[str, float]]
+) -> list[TurnPassage]:
+    """Of each message that holds a term the best passage, in the order they were said."""
+    found: list[TurnPassage] = []
+    for turn in turns:
         for position, message in enumerate(turn.messages):
-            best = _best_passage(_quotable(message), terms)
-            if best is None:
-                continue
-            score, passage = best
-            speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
-            date = f"{turn.occurred_at:%Y-%m-%d}"
-            line = f"[turn {turn.turn_no}, {date}] {speaker}: {one_line(redact(passage))}\n"
-            found.append(_Passage(score, turn, position, line))
+            text = _quotable(message)
+            best = _best_passage(text, terms)
+            if best is not None:
+                score, start, end = best
+                found.append(TurnPassage(score, turn, position, text, start, end))
     return found
 
 
@@ -86,14 +107,16 @@ def _quotable(message: Message) -> str:
     return clean(" ".join([message_text(message), *(call_text(c) for c in message.tool_calls)]))
 
 
-def _best_passage(text: str, terms: Sequence[tuple[str, float]]) -> tuple[float, str] | None:
-    """The passage with the heaviest terms, and their weight; None if no term occurs."""
+def _best_passage(text: str, terms: Sequence[tuple[str, float]]) -> tuple[float, int, int] | None:
+    """The passage with the heaviest terms: their weight, its start and end; None if no term
+    occurs.
+    """
     lowered = text.lower()
     places = [(place, term, weight) for term, weight in terms for place in _find(lowered, term)]
     if not places:
         return None
     if len(text) <= WHOLE:
-        return sum({term: weight for _, term, weight in places}.values()), text.strip()
+        return sum({term: weight for _, term, weight in places}.values()), 0, len(text)
     return max(
         (_window(text, places, place) for place, _, _ in places), key=lambda window: window[0]
     )
@@ -108,12 +131,11 @@ def _find(lowered: str, term: str) -> list[int]:
     return places
 
 
-def _window(text: str, places: list[tuple[int, str, float]], around: int) -> tuple[float, str]:
+def _window(text: str, places: list[tuple[int, str, float]], around: int) -> tuple[float, int, int]:
     start, end = max(0, around - PASSAGE_BEFORE), min(len(text), around + PASSAGE_AFTER)
     weights = {term: weight for place, term, weight in places if start <= place < end}
     while start > 0 and not text[start - 1].isspace() and around - start < 2 * PASSAGE_BEFORE:
         start -= 1
     while end < len(text) and not text[end].isspace() and end - around < 2 * PASSAGE_AFTER:
         end += 1
-    before, after = "… " if start else "", " …" if end < len(text) else ""
-    return sum(weights.values()), f"{before}{text[start:end].strip()}{after}"
+    return sum(weights.values()), start, end
