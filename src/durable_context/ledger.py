@@ -42,6 +42,7 @@ _READING: Final = re.compile(
 )
 _COMMAND: Final = re.compile(r"\s*\{\s*\"(?:command|cmd|script|input)\"\s*:\s*\"\s*")
 _FACTS_PER_TEXT: Final = 400
+_FACTS_PER_HEAP: Final = 12
 _BURIED: Final = 4_000
 """Characters from which on a tool's result is a heap in which single facts weigh little."""
 
@@ -145,9 +146,16 @@ def _said(text: str, by_user: bool) -> Iterator[Fact]:
 
 
 def _from_result(text: str) -> Iterator[tuple[float, Iterator[Fact]]]:
-    weight = 1.0 if len(text) <= _BURIED else 0.5
+    buried = len(text) > _BURIED
     text = excerpt(text)
-    yield weight, chain(facts_of(text), quoted_facts(text))
+    facts = chain(facts_of(text), quoted_facts(text))
+    yield (0.5, _most_telling(facts)) if buried else (1.0, facts)
+
+
+def _most_telling(facts: Iterator[Fact]) -> Iterator[Fact]:
+    """Of a heap's facts a few: a list of five hundred ids would leave no room for anything else."""
+    found = dict.fromkeys(islice(facts, _FACTS_PER_TEXT))
+    return iter(sorted(found, key=lambda fact: -_KIND_VALUE[fact[0]])[:_FACTS_PER_HEAP])
 
 
 def _call_facts(call: ToolCall, result: Message | None) -> Iterator[Fact]:

@@ -160,8 +160,8 @@ def test_what_the_user_names_outweighs_what_is_buried_in_a_result() -> None:
             assistant("Here they are."),
         ]
     )
-    assert len(entries) == ENTRIES_PER_TURN
     assert {entry.value for entry in entries[:2]} == {"ZZ-99", "XK-5"}
+    assert 0 < sum(entry.value.startswith("HAT") for entry in entries) <= 12
     assert entries[0].mentions > entries[-1].mentions
 
 
