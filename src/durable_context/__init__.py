@@ -4,25 +4,46 @@ Record each turn, prepare each prompt; between the two, Temporal workflows compa
 `ContextClient` for the entry point.
 """
 
+from durable_context.artifact_reading import ArtifactContent
 from durable_context.branch import Branch
 from durable_context.client import ContextClient
+from durable_context.context_tools import ContextTool, get_context_tools, run_tool_call
 from durable_context.errors import DurableContextError
-from durable_context.models import Checkpoint, Message, Summary, Turn
+from durable_context.events import ContextEvent
+from durable_context.history_search import SearchHit
+from durable_context.models import (
+    Artifact,
+    BranchInfo,
+    BranchState,
+    Checkpoint,
+    Message,
+    Summary,
+    Turn,
+)
 from durable_context.policy import CompactionPolicy
 from durable_context.prepared import Block, Budget, BudgetExceeded, Manifest, PreparedContext
 
 __all__ = [
+    "Artifact",
+    "ArtifactContent",
     "Block",
     "Branch",
+    "BranchInfo",
+    "BranchState",
     "Budget",
     "BudgetExceeded",
     "Checkpoint",
     "CompactionPolicy",
     "ContextClient",
+    "ContextEvent",
+    "ContextTool",
     "DurableContextError",
     "Manifest",
     "Message",
     "PreparedContext",
+    "SearchHit",
     "Summary",
     "Turn",
+    "get_context_tools",
+    "run_tool_call",
 ]
