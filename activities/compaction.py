@@ -1,4 +1,4 @@
-"""The four activities of a compaction: one call of the core each."""
+"""The activities of a compaction: one call of the core each."""
 
 from temporalio import activity
 
@@ -11,6 +11,9 @@ from durable_context.contracts import (
     INDEX,
     PLAN,
     SUMMARIZE,
+    SUMMARIZE_ARTIFACTS,
+    ArtifactsRequest,
+    ArtifactsResult,
     CommitRequest,
     CommitResult,
     IndexRequest,
@@ -32,6 +35,14 @@ class CompactionActivities:
             return await self._compactor.plan(
                 request, RunId(info.workflow_id, info.workflow_run_id)
             )
+
+    @activity.defn(name=SUMMARIZE_ARTIFACTS)
+    async def summarize_artifacts(self, request: ArtifactsRequest) -> ArtifactsResult:
+        info = activity.info()
+        failing_for = info.current_attempt_scheduled_time - info.scheduled_time
+        async with heartbeats(info.heartbeat_timeout):
+            with as_temporal_errors():
+                return await self._compactor.summarize_artifacts(request, failing_for=failing_for)
 
     @activity.defn(name=SUMMARIZE)
     async def summarize(self, request: SummarizeRequest) -> SummarizeResult:

@@ -1,12 +1,15 @@
 """Compaction without Temporal, for tests that are about what it leaves behind."""
 
+from typing import Any
 from uuid import UUID
 
 from durable_context import CompactionPolicy
 from durable_context.compaction import Compactor
 from durable_context.contracts import (
+    ArtifactsRequest,
     CommitRequest,
     IndexRequest,
+    Plan,
     PlanRequest,
     SummarizeRequest,
     SummarizeResult,
@@ -18,11 +21,15 @@ from durable_context.summarizers.extractive import ExtractiveSummarizer
 async def compact_once(
     pool: Pool, branch_uuid: UUID, policy: CompactionPolicy, tenant: str = "default"
 ) -> bool:
-    """One pass as the workflow does it. False if nothing was due."""
+    """One pass as the workflow does it. False if no segment was due."""
     compactor = Compactor(pool, ExtractiveSummarizer())
-    target = {"tenant": tenant, "branch_uuid": branch_uuid}
+    target: dict[str, Any] = {"tenant": tenant, "branch_uuid": branch_uuid}
     plan = await compactor.plan(PlanRequest(**target, policy=policy))
+    index = IndexRequest(**target, **plan.turns.model_dump())
+    if plan.artifacts:
+        await _summarize_artifacts(compactor, target, plan, policy)
     if not plan.nodes or plan.compaction_id is None:
+        await compactor.index(index)
         return False
     made: list[SummarizeResult] = []
     for node in plan.nodes:
@@ -43,9 +50,18 @@ async def compact_once(
             policy=policy,
         )
     )
-    leaf = plan.nodes[0]
-    await compactor.index(IndexRequest(**target, from_turn=leaf.from_turn, to_turn=leaf.to_turn))
+    await compactor.index(index)
     return True
+
+
+async def _summarize_artifacts(
+    compactor: Compactor, target: dict[str, Any], plan: Plan, policy: CompactionPolicy
+) -> None:
+    request = ArtifactsRequest(
+        **target, turns=plan.turns, policy=policy, compaction_id=plan.compaction_id
+    )
+    while (await compactor.summarize_artifacts(request)).more:
+        pass
 
 
 async def compact_all(pool: Pool, branch_uuid: UUID, policy: CompactionPolicy | None = None) -> int:

@@ -80,7 +80,7 @@ def make_workers(
     summaries = Worker(
         client,
         task_queue=SUMMARY_TASK_QUEUE,
-        activities=[activities.summarize],
+        activities=[activities.summarize, activities.summarize_artifacts],
         max_concurrent_activities=settings.max_summaries,
         graceful_shutdown_timeout=settings.shutdown,
         deployment_config=deployment,

@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
         PROGRESS,
         STALE_PLAN,
         TURN_COMMITTED,
+        ArtifactsResult,
         CommitResult,
         CompactionProgress,
         CompactionRequest,
@@ -34,6 +35,8 @@ with workflow.unsafe.imports_passed_through():
 
 # Each plan that was overtaken means that somebody else got further. More in a row mean a bug.
 PLANS_PER_PASS = 5
+# Bounds the history of a pass. What is left is taken up by the next one.
+ARTIFACT_BATCHES_PER_PASS = 20
 
 
 @workflow.defn(name=COMPACTION_WORKFLOW)
@@ -147,9 +150,13 @@ class Compaction:
         while True:
             self._show("planning")
             plan = await steps.plan(self._request)
+            if plan.artifacts:
+                await self._summarize_artifacts(plan)
             if not plan.nodes or plan.compaction_id is None:
                 found = {"checkpoint_turn": plan.checkpoint_turn}
                 self._result = self._result.model_copy(update=found)
+                if plan.artifacts:
+                    await self._index(plan)
                 return False
             try:
                 committed = await self._make(plan, plan.compaction_id)
@@ -169,6 +176,22 @@ class Compaction:
         self._note(plan, summaries, committed)
         return committed
 
+    async def _summarize_artifacts(self, plan: Plan) -> None:
+        """So far as that works: turns are compacted without it, too."""
+        self._show("summarizing artifacts", plan)
+        skip = 0
+        try:
+            for _ in range(ARTIFACT_BATCHES_PER_PASS):
+                batch = await steps.summarize_artifacts(self._request, plan, skip)
+                self._count(batch)
+                skip += batch.failed
+                if not batch.more:
+                    return
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning("artifacts are left without summaries: %s", reason_of(error))
+
     async def _summarize(self, plan: Plan, compaction_id: UUID) -> list[SummarizeResult]:
         """The leaf, then its merges, each from what was made before it."""
         made: list[SummarizeResult] = []
@@ -182,7 +205,7 @@ class Compaction:
     async def _index(self, plan: Plan) -> None:
         self._show("indexing", plan)
         try:
-            await steps.index(self._request, plan.nodes[0])
+            await steps.index(self._request, plan.turns)
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
@@ -190,6 +213,7 @@ class Compaction:
 
     def _note(self, plan: Plan, made: list[SummarizeResult], committed: CommitResult) -> None:
         self._result = CompactionResult(
+            artifacts=self._result.artifacts,
             passes=self._result.passes + 1,
             checkpoint_turn=committed.checkpoint_turn,
             tokens_before=committed.tokens_before,
@@ -200,6 +224,13 @@ class Compaction:
             made_by=made[0].made_by,
             attempts=self._result.attempts + sum(node.attempts for node in made),
         )
+
+    def _count(self, batch: ArtifactsResult) -> None:
+        counted = {
+            "artifacts": self._result.artifacts + batch.summarized,
+            "degraded": self._result.degraded + batch.degraded,
+        }
+        self._result = self._result.model_copy(update=counted)
 
     def _show(self, phase: str, plan: Plan | None = None) -> None:
         self._phase = phase

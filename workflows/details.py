@@ -18,12 +18,17 @@ def work_text(node: NodeRange, plan: Plan) -> str:
     return f"summarize {turns} ({plan.tokens_before:,} tokens)"
 
 
+def artifacts_text(plan: Plan) -> str:
+    return f"summarize artifacts ({plan.artifacts:,} due)"
+
+
 def progress_text(phase: str, result: CompactionResult, plan: Plan | None) -> str:
     """Markdown. The last segment's figures stay in view while the next one is worked on."""
     lines = [f"**{phase}**"]
-    if plan is not None:
-        leaf = plan.nodes[0]
-        lines.append(f"- now: {turns_text(leaf.from_turn, leaf.to_turn)}")
+    if plan is not None and plan.nodes:
+        lines.append(f"- now: {turns_text(plan.turns.from_turn, plan.turns.to_turn)}")
+    if plan is not None and plan.artifacts:
+        lines.append(f"- artifacts: {plan.artifacts:,} due")
     if result.passes:
         lines += [
             f"- last: {turns_text(result.from_turn, result.checkpoint_turn)},"
@@ -31,6 +36,8 @@ def progress_text(phase: str, result: CompactionResult, plan: Plan | None) -> st
             f"- recipe: {result.recipe}; made by: {result.made_by}",
             f"- passes: {result.passes}; attempts: {result.attempts}; degraded: {result.degraded}",
         ]
+    if result.artifacts:
+        lines.append(f"- artifacts summarized: {result.artifacts:,}")
     lines.append(f"- checkpoint: turn {result.checkpoint_turn}")
     return "\n".join(lines)
 

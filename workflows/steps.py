@@ -13,7 +13,10 @@ with workflow.unsafe.imports_passed_through():
         PLAN,
         STALE_PLAN,
         SUMMARIZE,
+        SUMMARIZE_ARTIFACTS,
         SUMMARIZER_REJECTED,
+        ArtifactsRequest,
+        ArtifactsResult,
         CommitRequest,
         CommitResult,
         CompactionRequest,
@@ -23,8 +26,9 @@ with workflow.unsafe.imports_passed_through():
         PlanRequest,
         SummarizeRequest,
         SummarizeResult,
+        TurnRange,
     )
-    from workflows.details import turns_text
+    from workflows.details import artifacts_text, turns_text
 
 DATABASE_STEP_TIMEOUT = timedelta(seconds=15)
 DATABASE_STEP_GIVEN_UP_AFTER = timedelta(hours=2)
@@ -38,6 +42,9 @@ SUMMARIZE_MARGIN = timedelta(seconds=30)
 SUMMARIZE_GIVEN_UP_AFTER = timedelta(hours=6)
 SUMMARIZE_LONGEST_INTERVAL = timedelta(minutes=5)
 SUMMARIZE_ATTEMPTS = 30
+# Artifacts that cannot be summarized are left, and turns are summarized with the views of them. A
+# batch gives up by itself once it has failed for `degrade_after`; this is for one that cannot.
+ARTIFACTS_GIVEN_UP_AFTER = timedelta(minutes=30)
 # A late index costs recall, a branch that waits for it costs more: the next pass catches up.
 INDEX_TIMEOUT = timedelta(seconds=60)
 INDEX_GIVEN_UP_AFTER = timedelta(minutes=3)
@@ -89,6 +96,35 @@ async def summarize(
     )
 
 
+async def summarize_artifacts(request: CompactionRequest, plan: Plan, skip: int) -> ArtifactsResult:
+    policy = request.policy
+    return await workflow.execute_activity(
+        SUMMARIZE_ARTIFACTS,
+        ArtifactsRequest(
+            tenant=request.tenant,
+            branch_uuid=request.branch_uuid,
+            turns=plan.turns,
+            policy=policy,
+            compaction_id=plan.compaction_id,
+            skip=skip,
+        ),
+        result_type=ArtifactsResult,
+        task_queue=request.summary_task_queue,
+        # Twice, because the last of a batch may begin when the time of one attempt is over.
+        start_to_close_timeout=2 * policy.attempt_timeout + SUMMARIZE_MARGIN,
+        schedule_to_close_timeout=policy.degrade_after
+        + 2 * policy.attempt_timeout
+        + ARTIFACTS_GIVEN_UP_AFTER,
+        heartbeat_timeout=policy.worker_lost_after,
+        retry_policy=RetryPolicy(
+            initial_interval=policy.retry_interval,
+            maximum_interval=max(policy.retry_interval, SUMMARIZE_LONGEST_INTERVAL),
+            maximum_attempts=SUMMARIZE_ATTEMPTS,
+        ),
+        summary=artifacts_text(plan),
+    )
+
+
 async def commit(
     request: CompactionRequest, plan: Plan, compaction_id: UUID, drafts: list[UUID]
 ) -> CommitResult:
@@ -110,17 +146,17 @@ async def commit(
     )
 
 
-async def index(request: CompactionRequest, leaf: NodeRange) -> None:
+async def index(request: CompactionRequest, turns: TurnRange) -> None:
     await workflow.execute_activity(
         INDEX,
         IndexRequest(
             tenant=request.tenant,
             branch_uuid=request.branch_uuid,
-            from_turn=leaf.from_turn,
-            to_turn=leaf.to_turn,
+            from_turn=turns.from_turn,
+            to_turn=turns.to_turn,
         ),
         start_to_close_timeout=INDEX_TIMEOUT,
         schedule_to_close_timeout=INDEX_GIVEN_UP_AFTER,
         retry_policy=INDEX_RETRIES,
-        summary=f"index {turns_text(leaf.from_turn, leaf.to_turn)}",
+        summary=f"index {turns_text(turns.from_turn, turns.to_turn)}",
     )

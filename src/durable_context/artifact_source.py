@@ -82,7 +82,8 @@ def ruled_text(request: SummaryRequest, counter: TokenCounter) -> SummaryDraft |
         return None
     text = redact(text_of(request)).strip()
     if not any(map(str.isalnum, text)):
-        return _draft(f"{request.artifact}, without words", f"{request.artifact}: {text or 'empty'}")
+        text = f"{request.artifact}: {text or 'empty'}"
+        return _draft(f"{request.artifact}, without words", text)
     return _draft(shorten(one_line(text), request.headline_max_tokens, counter), text)
 
 

@@ -1,4 +1,5 @@
 """Compaction of one segment in four steps, each safe to repeat: plan, summarize, commit, index.
+Artifacts that are due with it are summarized before its turns are.
 
 Correctness rests on the database: a draft is kept under the hash of its input before anyone hears
 of it, and commit is a compare-and-swap on the branch. Readers see nothing until then.
@@ -9,9 +10,15 @@ from datetime import timedelta
 from uuid import UUID
 
 from durable_context import leaf_index
+from durable_context.artifact_batch import ArtifactBatch
+from durable_context.artifact_contents import ContentStore
+from durable_context.artifact_index import ArtifactIndex
+from durable_context.artifact_summaries import ArtifactSummaries
 from durable_context.checkpoints import checkpoint_after
-from durable_context.compaction_store import CompactionStore, RunId
+from durable_context.compaction_store import BranchHead, CompactionStore, RunId
 from durable_context.contracts import (
+    ArtifactsRequest,
+    ArtifactsResult,
     CommitRequest,
     CommitResult,
     IndexRequest,
@@ -27,7 +34,7 @@ from durable_context.drafting import Drafted, Drafting
 from durable_context.errors import StalePlan, SummarizerError, SummarizerRejected
 from durable_context.lag import next_segment
 from durable_context.models import Summary
-from durable_context.segments import completed_nodes
+from durable_context.segments import TurnSize, completed_nodes
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.summary_source import SummarySource, load_source
@@ -37,7 +44,10 @@ OUTSIDE_TEMPORAL = RunId()
 
 
 class Compactor:
-    """Compacts branches of any tenant. `summarizer` is asked; `fallback` stands in for it."""
+    """Compacts branches of any tenant. `summarizer` is asked; `fallback` stands in for it.
+
+    `contents` is where contents of artifacts are read, by default as `ContentStore()` finds it.
+    """
 
     def __init__(
         self,
@@ -45,36 +55,46 @@ class Compactor:
         summarizer: Summarizer,
         *,
         fallback: Summarizer | None = None,
+        contents: ContentStore | None = None,
         counters: Callable[[str], TokenCounter] = token_counter,
     ) -> None:
         self._pool = pool
         self._drafting = Drafting(summarizer, fallback or ExtractiveSummarizer())
+        self._contents = contents or ContentStore()
         self._counters = counters
 
     async def plan(self, request: PlanRequest, by: RunId = OUTSIDE_TEMPORAL) -> Plan:
-        """The next due segment with the merges it completes; an empty plan when none is due."""
+        """The next due segment with the merges it completes, and the artifacts that are due; an
+        empty plan when nothing is.
+        """
         store = CompactionStore(self._pool, request.tenant, request.branch_uuid)
         head = await store.head()
         segment = await next_segment(store, head, request.policy)
-        if not segment:
-            return Plan(checkpoint_turn=head.checkpoint_turn)
-        leaf = NodeRange(level=0, from_turn=segment[0].turn_no, to_turn=segment[-1].turn_no)
-        frontier = await store.frontier_ranges(head.checkpoint_turn)
-        tokens = sum(turn.token_count for turn in segment)
-        return Plan(
-            nodes=completed_nodes(frontier, leaf, request.policy.fan_out),
-            compaction_id=await store.join_compaction(leaf, tokens, request.reason, by),
-            checkpoint_turn=head.checkpoint_turn,
-            tokens_before=tokens,
+        plan = Plan(checkpoint_turn=head.checkpoint_turn)
+        if segment:
+            plan = await self._plan_segment(store, head, segment, request, by)
+        artifacts = ArtifactSummaries(self._pool, request.tenant, request.branch_uuid)
+        due = await artifacts.count_due(plan.turns, self._drafting.recipe)
+        return plan.model_copy(update={"artifacts": due})
+
+    async def summarize_artifacts(
+        self, request: ArtifactsRequest, *, failing_for: timedelta = timedelta(0)
+    ) -> ArtifactsResult:
+        """Make a batch of summaries of artifacts, each stored when it is made."""
+        head = await CompactionStore(self._pool, request.tenant, request.branch_uuid).head()
+        counter = self._counters(head.encoding)
+        batch = ArtifactBatch(
+            self._pool, request, self._drafting, self._contents, counter, failing_for
         )
+        return await batch.run()
 
     async def summarize(
         self, request: SummarizeRequest, *, failing_for: timedelta = timedelta(0)
     ) -> SummarizeResult:
         """Make one node, or find it made. `failing_for`: how long earlier attempts have failed."""
         drafts = DraftStore(self._pool, request.tenant, request.branch_uuid)
-        source = await load_source(self._pool, request)
         recipe = self._drafting.recipe
+        source = await load_source(self._pool, request, recipe)
         found = await drafts.find(request.node, recipe, source.input_hash)
         if found is None:
             inherited = await drafts.inherited(request.node, recipe, source.input_hash)
@@ -111,9 +131,32 @@ class Compactor:
         )
 
     async def index(self, request: IndexRequest) -> None:
-        """Make the published leaves inside the range retrievable."""
+        """Make the published leaves inside the range retrievable, and summarized artifacts."""
         await leaf_index.add_leaves(
             self._pool, request.tenant, request.branch_uuid, request.from_turn, request.to_turn
+        )
+        index = ArtifactIndex(
+            *(self._pool, request.tenant, request.branch_uuid),
+            *(self._contents, self._drafting.recipe),
+        )
+        await index.add(request.to_turn)
+
+    async def _plan_segment(
+        self,
+        store: CompactionStore,
+        head: BranchHead,
+        segment: list[TurnSize],
+        request: PlanRequest,
+        by: RunId,
+    ) -> Plan:
+        leaf = NodeRange(level=0, from_turn=segment[0].turn_no, to_turn=segment[-1].turn_no)
+        frontier = await store.frontier_ranges(head.checkpoint_turn)
+        tokens = sum(turn.token_count for turn in segment)
+        return Plan(
+            nodes=completed_nodes(frontier, leaf, request.policy.fan_out),
+            compaction_id=await store.join_compaction(leaf, tokens, request.reason, by),
+            checkpoint_turn=head.checkpoint_turn,
+            tokens_before=tokens,
         )
 
     async def _made(

@@ -25,6 +25,8 @@ from durable_context.store import (
 
 MIN_TURN_TOKENS = 4
 """No turn is smaller: it has at least one message."""
+MAX_HANDLES = 200
+"""A checkpoint names the newest of what its own turns brought; its parents name what was before."""
 
 
 # Of running compactions one that ends elsewhere may begin with the same turn: it is out of the way
@@ -243,7 +245,11 @@ class CompactionStore:
             " frontier, leaf_count, sections, ledger, text, token_count, token_usage,"
             " artifact_handles)"
             " select $1, $2, $3, $4, $5, coalesce(p.leaf_count, 0) + 1, $6, $7, $8, $9, $10,"
-            " coalesce(p.artifact_handles, '{}')"
+            " array(select a.handle from (select handle, turn_no, artifact_no"
+            " from durable_context.visible_artifacts where tenant = $1 and seen_by = $2"
+            " and source <> 'put' and turn_no between $11 and $3"
+            " order by turn_no desc, artifact_no desc limit $12) a"
+            " order by a.turn_no, a.artifact_no)"
             " from (values (1)) as one left join durable_context.checkpoints p"
             " on p.tenant = $1 and p.checkpoint_id = $4"
             " returning checkpoint_id",
@@ -257,6 +263,8 @@ class CompactionStore:
             new.rendered.text,
             new.rendered.token_count,
             stored_json.dumps(new.token_usage),
+            new.previous.turn_no + 1 if new.previous else 1,
+            MAX_HANDLES,
         )
 
     async def _complete(

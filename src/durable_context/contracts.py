@@ -24,6 +24,7 @@ PLAN = "plan"
 SUMMARIZE = "summarize"
 COMMIT = "commit"
 INDEX = "index"
+SUMMARIZE_ARTIFACTS = "summarize_artifacts"
 
 SEARCH_ATTRIBUTES = ("CompactionTenant", "CompactionBranch", "CompactionReason")
 
@@ -60,6 +61,7 @@ class CompactionResult(Value):
     """What a run did: figures of its last segment; `passes`, `attempts` and `degraded` are totals.
 
     `attempts` counts those of the summarize activity. `more`: the work goes on in another run.
+    `artifacts`: how many were summarized.
     """
 
     passes: int
@@ -72,6 +74,7 @@ class CompactionResult(Value):
     made_by: str = ""
     attempts: int = 0
     more: bool = False
+    artifacts: int = 0
 
 
 class CompactionProgress(Value):
@@ -97,6 +100,13 @@ class PlanRequest(Value):
     reason: Reason = "turn"
 
 
+class TurnRange(Value):
+    """None, where it ends before it begins."""
+
+    from_turn: int
+    to_turn: int
+
+
 class NodeRange(Value):
     """A node to make: level 0 from raw turns, level k+1 from the level k nodes inside the range."""
 
@@ -106,12 +116,45 @@ class NodeRange(Value):
 
 
 class Plan(Value):
-    """The next segment: its leaf first, then the merges it completes. No nodes: nothing is due."""
+    """The next segment: its leaf first, then the merges it completes. No nodes: none is due.
+
+    `artifacts`: how many are to be summarized or indexed, those of the segment among them.
+    """
 
     nodes: tuple[NodeRange, ...] = ()
     compaction_id: UUID | None = None
     checkpoint_turn: int = 0
     tokens_before: int = 0
+    artifacts: int = 0
+
+    @property
+    def turns(self) -> TurnRange:
+        """Those of the segment, or none after the newest checkpoint."""
+        if not self.nodes:
+            return TurnRange(from_turn=self.checkpoint_turn + 1, to_turn=self.checkpoint_turn)
+        return TurnRange(from_turn=self.nodes[0].from_turn, to_turn=self.nodes[0].to_turn)
+
+
+class ArtifactsRequest(Value):
+    """A batch of those that are due with these turns. `skip`: how many failed in batches before."""
+
+    tenant: str
+    branch_uuid: UUID
+    turns: TurnRange
+    policy: CompactionPolicy
+    compaction_id: UUID | None = None
+    skip: int = 0
+
+
+class ArtifactsResult(Value):
+    """`failed` ones have no summary, and are tried again by the next run. `more`: another batch is
+    due.
+    """
+
+    summarized: int
+    degraded: int
+    failed: int
+    more: bool
 
 
 class SummarizeRequest(Value):

@@ -48,9 +48,13 @@ class Drafting:
         except SummarizerError as error:
             if not _is_for_good(error, policy.degrade_after - failing_for):
                 raise
-            return Drafted(await self._stand_in(request, error), degraded=True, error=error)
+            return await self.stand_in(request, error)
 
-    async def _stand_in(self, request: SummaryRequest, error: SummarizerError) -> SummaryDraft:
+    async def stand_in(self, request: SummaryRequest, error: SummarizerError) -> Drafted:
+        """What the fallback makes, due to an error of the summarizer, which is not asked."""
+        return Drafted(await self._fallen_back(request, error), degraded=True, error=error)
+
+    async def _fallen_back(self, request: SummaryRequest, error: SummarizerError) -> SummaryDraft:
         if self._fallback.recipe == self._summarizer.recipe:
             message = f"{self.recipe!r} makes no valid summary: {error}"
             raise SummarizerRejected(message, error.attempts) from error

@@ -4,7 +4,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from durable_context.contracts import NodeRange, SummarizeRequest
+from durable_context.artifact_mentions import TurnMentions
+from durable_context.artifact_summaries import ArtifactSummaries
+from durable_context.contracts import NodeRange, SummarizeRequest, TurnRange
 from durable_context.database import Pool
 from durable_context.draft_store import DraftStore, TurnSource
 from durable_context.errors import StalePlan
@@ -26,37 +28,44 @@ class SummarySource(NamedTuple):
     covered_tokens: int
 
 
-async def load_source(pool: Pool, request: SummarizeRequest) -> SummarySource:
-    """Raises StalePlan when the planned range is not there as planned."""
+async def load_source(pool: Pool, request: SummarizeRequest, recipe: str) -> SummarySource:
+    """Artifacts of the turns are told by their summaries of this recipe, so far as there are any.
+
+    Raises StalePlan when the planned range is not there as planned."""
     drafts = DraftStore(pool, request.tenant, request.branch_uuid)
     if request.node.level:
         nodes = await drafts.children(request.node, request.drafts)
         return _of_nodes(request.node, nodes)
-    store = Store(pool, request.tenant)
-    turns = await store.turns(request.branch_uuid, request.node.from_turn, request.node.to_turn)
-    sources = await drafts.sources(request.node.from_turn, request.node.to_turn)
-    return _of_turns(request.node, turns, sources)
+    store, node = Store(pool, request.tenant), request.node
+    turns = await store.turns(request.branch_uuid, node.from_turn, node.to_turn)
+    sources = await drafts.sources(node.from_turn, node.to_turn)
+    artifacts = ArtifactSummaries(pool, request.tenant, request.branch_uuid)
+    brought = TurnRange(from_turn=node.from_turn, to_turn=node.to_turn)
+    mentions = TurnMentions(await artifacts.of_turns(brought, recipe))
+    return _of_turns(node, turns, sources, mentions)
 
 
 def _of_turns(
-    node: NodeRange, turns: Sequence[Turn], sources: Sequence[TurnSource]
+    node: NodeRange,
+    turns: Sequence[Turn],
+    sources: Sequence[TurnSource],
+    mentions: TurnMentions,
 ) -> SummarySource:
     if len(turns) != node.to_turn - node.from_turn + 1 or len(sources) != len(turns):
         raise StalePlan(f"turns {node.from_turn}-{node.to_turn} are not all there")
-    tokens = sum(source.tokens for source in sources)
     ledger: tuple[LedgerEntry, ...] = ()
-    for turn in turns:
+    read: list[Turn] = []
+    for turn, source in zip(turns, sources, strict=True):
         ledger = merge_ledgers(ledger, turn.ledger)
+        read.append(mentions.told(turn.model_copy(update={"token_count": source.tokens})))
+    hashes = [b"turns", *(source.content_hash for source in sources)]
     return SummarySource(
-        turns=tuple(
-            turn.model_copy(update={"token_count": source.tokens})
-            for turn, source in zip(turns, sources, strict=True)
-        ),
+        turns=tuple(read),
         nodes=(),
         ledger=ledger,
-        input_hash=_hash([b"turns", *(source.content_hash for source in sources)]),
-        input_tokens=tokens,
-        covered_tokens=tokens,
+        input_hash=_hash(hashes + [text.encode() for text in mentions.texts]),
+        input_tokens=sum(turn.token_count for turn in read),
+        covered_tokens=sum(source.tokens for source in sources),
     )
 
 

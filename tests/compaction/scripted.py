@@ -20,6 +20,7 @@ class ScriptedSummarizer:
 
     async def summarize(self, request: SummaryRequest) -> SummaryDraft:
         self.asked.append(request)
+        self.before()
         self.arrived.set()
         await self.gate.wait()
         answer = self._script.pop(0) if self._script else self._made_up(request)

@@ -13,12 +13,15 @@ from workflows.compaction import Compaction
 FIELDS = {
     "CompactionRequest": "tenant branch_uuid policy reason label pending summary_task_queue",
     "CompactionResult": "passes checkpoint_turn tokens_before tokens_after degraded from_turn"
-    " recipe made_by attempts more",
+    " recipe made_by attempts more artifacts",
     "CompactionProgress": "phase passes checkpoint_turn requested covered",
     "TurnHint": "turn_no",
     "PlanRequest": "tenant branch_uuid policy reason",
     "NodeRange": "level from_turn to_turn",
-    "Plan": "nodes compaction_id checkpoint_turn tokens_before",
+    "TurnRange": "from_turn to_turn",
+    "Plan": "nodes compaction_id checkpoint_turn tokens_before artifacts",
+    "ArtifactsRequest": "tenant branch_uuid turns policy compaction_id skip",
+    "ArtifactsResult": "summarized degraded failed more",
     "SummarizeRequest": "tenant branch_uuid compaction_id node policy drafts",
     "SummarizeResult": "summary_id made_by recipe degraded reused tokens_before tokens_after"
     " attempts",
@@ -28,9 +31,9 @@ FIELDS = {
 }
 POLICY_FIELDS = (
     "segment_turns segment_tokens keep_raw_turns fan_out summary_max_tokens headline_max_tokens"
-    " checkpoint_max_tokens ledger_max_tokens digest_tokens view_tokens raw_result_tokens"
-    " run_raw_tokens retrieved_blocks retrieved_tokens debounce degrade_after summarizer_timeout"
-    " retry_interval worker_lost_after passes_per_run expose_ids"
+    " checkpoint_max_tokens ledger_max_tokens digest_tokens view_tokens offload_tokens"
+    " offload_messages raw_result_tokens run_raw_tokens retrieved_blocks retrieved_tokens debounce"
+    " degrade_after summarizer_timeout retry_interval worker_lost_after passes_per_run expose_ids"
 )
 
 
@@ -51,6 +54,7 @@ def test_names_are_what_they_were() -> None:
         "commit",
         "index",
     )
+    assert contracts.SUMMARIZE_ARTIFACTS == "summarize_artifacts"
     assert contracts.SEARCH_ATTRIBUTES == (
         "CompactionTenant",
         "CompactionBranch",
@@ -72,9 +76,10 @@ def test_workflow_and_activities_answer_to_these_names() -> None:
         CompactionActivities.summarize,
         CompactionActivities.commit,
         CompactionActivities.index,
+        CompactionActivities.summarize_artifacts,
     ]
     names = [activity._Definition.must_from_callable(method).name for method in methods]
-    assert names == [contracts.PLAN, contracts.SUMMARIZE, contracts.COMMIT, contracts.INDEX]
+    assert names == ["plan", "summarize", "commit", "index", "summarize_artifacts"]
 
 
 @pytest.mark.parametrize("name", FIELDS)

@@ -61,7 +61,9 @@ class Orchestration:
             **options,
         )
         summaries = Worker(
-            self.client, task_queue=self.summary_task_queue, activities=[activities.summarize]
+            self.client,
+            task_queue=self.summary_task_queue,
+            activities=[activities.summarize, activities.summarize_artifacts],
         )
         async with compaction, summaries:
             yield

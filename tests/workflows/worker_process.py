@@ -83,7 +83,9 @@ async def run(setup: WorkerSetup) -> None:
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
     )
     summaries = Worker(
-        client, task_queue=setup.summary_task_queue, activities=[activities.summarize]
+        client,
+        task_queue=setup.summary_task_queue,
+        activities=[activities.summarize, activities.summarize_artifacts],
     )
     async with compaction, summaries:
         _tell(RUNNING)

@@ -11,6 +11,9 @@ from durable_context.models import Message, ToolCall
 from durable_context.text import ELLIPSIS, message_text, one_line, shorten
 from durable_context.tokens import TokenCounter
 
+SUMMARY_LINE: Final = "Summary of all of it: "
+"""Begins the line after the view of an offloaded result that says what all of it is."""
+
 _CALLS: Final = 300
 _MARK_TOKENS: Final = 4
 _SHOWN_ARGUMENTS: Final = (5, 3, 1, 0)
@@ -19,6 +22,8 @@ _COMMAND_CHARS: Final = 72
 _ERROR_CHARS: Final = 90
 _PLAIN_RESULT: Final = re.compile(r"[^\s{}\[\]<>]{1,32}")
 _PARSED_CHARS: Final = 100_000
+_NOTES: Final = re.compile(r"(?:\[(?:artifact|text|JSON) [^\n]{0,300}\]\n)+")
+"""What a view says of itself before it begins."""
 
 
 class _Call(NamedTuple):
@@ -86,8 +91,14 @@ def _outcome(result: Message | None) -> str:
     if result is None or result.synthetic:
         return "without a result"
     text = message_text(result).strip()
+    headline = ""
+    if result.artifact is not None:
+        text, _, told = _NOTES.sub("", text, count=1).rpartition(f"\n{SUMMARY_LINE}")
+        text, headline = (text, told.partition("\n")[0]) if text else (told, "")
     if is_error(text):
         return f"error: {_cut(re.sub(r'^(?i:error: *)+', '', error_line(text)), _ERROR_CHARS)}"
+    if headline:
+        return f"ok: {_cut(headline, _ERROR_CHARS)}"
     if _PLAIN_RESULT.fullmatch(text):
         return f"→ {text}"
     return "ok" if text else "ok, empty"

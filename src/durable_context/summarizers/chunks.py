@@ -31,7 +31,10 @@ class Piece(NamedTuple):
 
 def pieces_of(request: SummaryRequest, longest: int, counter: TokenCounter) -> list[Piece]:
     """All of the request, redacted, no piece of more than `longest` tokens."""
-    found = [*_turn_pieces(request.turns, counter), *map(_node_piece, request.nodes)]
+    if request.artifact:
+        found = [Piece("", redact(clean(message_text(m)))) for m in request.turns[0].messages]
+    else:
+        found = [*_turn_pieces(request.turns, counter), *map(_node_piece, request.nodes)]
     return [part for piece in found for part in _parts(piece, longest, counter)]
 
 
@@ -62,8 +65,11 @@ def prompt_of(request: SummaryRequest, record: str, max_tokens: int) -> str:
     """The user message: what is asked for, then the record between lines that it cannot forge."""
     focus = redact(clean(request.focus or ""))
     mark = _mark(record, focus)
+    subject = f"{turns_label(request.from_turn, request.to_turn)} of the conversation."
+    if request.artifact:
+        subject = f"A document: {_name(request.artifact)}."
     parts = [
-        f"{turns_label(request.from_turn, request.to_turn)} of the conversation.",
+        subject,
         f"Headline: at most {_length(request.headline_max_tokens)}.",
         f"Text: at most {_length(max_tokens)}; fewer where nothing is lost by it.",
     ]

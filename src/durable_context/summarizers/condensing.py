@@ -24,7 +24,7 @@ from durable_context.tokens import token_counter
 if TYPE_CHECKING:
     from durable_context.summarizers.providers import Reply
 
-Kind = Literal["leaf", "merge"]
+Kind = Literal["leaf", "merge", "artifact"]
 Ask = Callable[[Kind, str], Awaitable["Reply"]]
 
 _OUTCOMES: Final[dict[type[SummarizerError], str]] = {
@@ -67,12 +67,14 @@ class Condensing:
     async def _within(self, room: int) -> SummaryDraft:
         pieces = await asyncio.to_thread(pieces_of, self._request, room, self._counter)
         kind: Kind = "merge" if self._request.nodes else "leaf"
+        if self._request.artifact:
+            kind = "artifact"
         while True:
             chunks = pack(pieces, room, self._counter)
             if len(chunks) <= 1:
                 return await self._whole(kind, chunks)
             pieces = draft_pieces([await self._part(kind, chunk, room) for chunk in chunks])
-            kind = "merge"
+            kind = "artifact" if self._request.artifact else "merge"
 
     async def _whole(self, kind: Kind, chunks: Sequence[str]) -> SummaryDraft:
         record = "".join(chunks)

@@ -4,6 +4,7 @@ Per turn what the user wanted, what was called with which outcome, and what was 
 own words and language; over all turns the sentences that say most.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,6 +13,7 @@ from durable_context.redaction import redact
 from durable_context.summarizers import Attempt, SummaryDraft, SummaryRequest
 from durable_context.summarizers.attributed import TOOLS, Said, turn_label
 from durable_context.summarizers.calls import calls_line
+from durable_context.summarizers.documents import condense
 from durable_context.summarizers.headlines import goal_headline
 from durable_context.summarizers.limits import headline_cap, text_cap
 from durable_context.summarizers.merging import merge
@@ -38,10 +40,13 @@ class ExtractiveSummarizer:
 
     async def summarize(self, request: SummaryRequest) -> SummaryDraft:
         counter = token_counter(request.encoding)
-        make = _merge if request.nodes else _leaf
-        headline, text = make(request, counter)
+        if request.artifact:
+            headline, text = await asyncio.to_thread(condense, request, counter)
+        else:
+            headline, text = (_merge if request.nodes else _leaf)(request, counter)
         if not any(map(str.isalnum, headline)):
-            headline = f"Turns {request.from_turn}-{request.to_turn}, without words"
+            turns = f"Turns {request.from_turn}-{request.to_turn}, without words"
+            headline = request.artifact or turns
         attempts = (Attempt(made_by=RECIPE, outcome="ok"),)
         return SummaryDraft(headline=headline, text=text, made_by=RECIPE, attempts=attempts)
 

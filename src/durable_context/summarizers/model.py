@@ -49,6 +49,7 @@ class ModelSummarizer:
         self._instructions: dict[Kind, str] = {
             "leaf": _prompt("leaf", prompt_version),
             "merge": _prompt("merge", prompt_version),
+            "artifact": _prompt("artifact", prompt_version),
         }
 
     @property
