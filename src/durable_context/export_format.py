@@ -17,6 +17,7 @@ from pydantic import (
 
 from durable_context import stored_json
 from durable_context.artifact_contents import LARGEST
+from durable_context.errors import InvalidTurn
 from durable_context.models import LedgerEntry, Message, Outcome, Value
 
 FORMAT: Final = "durable-context-branch"
@@ -25,6 +26,8 @@ PIECE: Final = 524_288
 """Characters of a piece: JSON's escapes in it at most double them, UTF-8 takes up to 4 bytes."""
 TERM_BYTES: Final = 2_046
 """A lexeme of PostgreSQL has no more."""
+
+LONGEST_REASON: Final = 200
 
 
 def _storable(text: str) -> str:
@@ -45,7 +48,10 @@ def _utc(time: datetime) -> datetime:
 
 
 def _json(value: object) -> object:
-    stored_json.check_json(value, "it")
+    try:
+        stored_json.check_json(value, "it")
+    except InvalidTurn as error:
+        raise ValueError(str(error)[-LONGEST_REASON:]) from None
     return value
 
 
