@@ -213,6 +213,8 @@ def _validated(model: type[_Model], fields: object, number: int) -> _Model:
 def _fields(text: str, number: int) -> dict[str, Any]:
     try:
         value = stored_json.loads(text)
+    except TypeError:  # lone surrogates
+        raise InvalidExport(f"line {number} is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise InvalidExport(f"line {number}: not JSON: {error!s:.200}") from None
     if not isinstance(value, dict):

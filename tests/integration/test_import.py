@@ -293,6 +293,10 @@ def _no_json_in_pieces(records: Records) -> None:
     records.insert(1, {"kind": "piece", "text": "{", "last": True})
 
 
+def _no_text_in_pieces(records: Records) -> None:
+    records.insert(1, {"kind": "piece", "text": "\ud800", "last": True})
+
+
 def _many_pieces(records: Records) -> None:
     records[1:1] = [{"kind": "piece", "text": "", "last": False}] * (MOST_PIECES + 1)
 
@@ -342,6 +346,7 @@ FAULTS: dict[Callable[[Records], None], str] = {
     _no_schema: r"line 1: text_search='nowhere.english' is no text search configuration",
     _half_a_piece: r"line \d+: the record before it has no last piece",
     _no_json_in_pieces: r"line 2: not JSON",
+    _no_text_in_pieces: r"line 2 is not UTF-8",
     _many_pieces: r"line \d+: a record has up to 512 pieces",
 }
 

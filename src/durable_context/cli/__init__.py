@@ -1,10 +1,18 @@
-"""The `durable-context` command: replay conversations, look at branches."""
+"""The `durable-context` command: replay conversations, look at branches, move them."""
 
 import sys
 
 import typer
 
-from durable_context.cli import replay_command, show_command
+from durable_context.cli import (
+    artifact_command,
+    branches_command,
+    events_command,
+    export_command,
+    import_command,
+    replay_command,
+    show_command,
+)
 
 app = typer.Typer(
     name="durable-context",
@@ -15,6 +23,11 @@ app = typer.Typer(
 )
 app.command()(replay_command.replay)
 app.command()(show_command.show)
+app.command()(branches_command.branches)
+app.command()(artifact_command.artifact)
+app.command()(events_command.events)
+app.command()(export_command.export)
+app.command("import")(import_command.import_)
 
 
 def main() -> None:
