@@ -14,15 +14,17 @@ import typer
 from rich.console import Console
 
 from durable_context import ContextClient
+from durable_context.cli.branch_reading import read_branch
 from durable_context.cli.branch_view import print_branch
 from durable_context.cli.failures import FAILED, run
 from durable_context.cli.options import DEFAULT_BUDGET, BudgetTokens
 from durable_context.cli.output import console, plain, print_json
-from durable_context.cli.replay import ReplayOptions, compactions_of
+from durable_context.cli.replay import compactions_of
+from durable_context.cli.replay_model import ReplayOptions
 from durable_context.cli.replay_run import (
     REPLAY_POLICY,
     Replay,
-    complain_of_lateness,
+    complain_of_failures,
     print_replay,
     run_replay,
 )
@@ -85,7 +87,7 @@ async def _demo(file: Path, options: ReplayOptions, data_dir: Path, plot: Path, 
         replay = await _replay(stack, transcripts, options, out, keep)
         write_plot(replay.turns, options.budget, plot)
         out.print(f"\nPlot of raw against prompt tokens: {plot}", markup=False)
-        complain_of_lateness(replay, WAIT)
+        complain_of_failures(replay, WAIT)
         if keep:
             _say_how_to_go_on(stack)
         print_json(replay.figures)
@@ -113,9 +115,7 @@ async def _replay(
         out.print()
         shown = max(replay.turns, key=lambda turn: (turn.compactions, turn.turn_no))
         branch = await client.find_branch(shown.conversation_id)
-        checkpoints = await branch.checkpoints()
-        state = await branch.inspect()
-        print_branch(out, state, await branch.summaries(), checkpoints, branch.policy)
+        print_branch(out, await read_branch(client, branch))
         out.print()
         if keep:
             await _print_where_to_look(stack, client, shown.conversation_id, out)
@@ -132,7 +132,7 @@ async def _print_where_to_look(
     if stack.ui_url is None:
         out.print(f"No Temporal UI could be had. Workflow: {workflow_id}")
         return
-    newest = next(iter(await compactions_of(client, conversation_id)), None)
+    newest = next(iter(await compactions_of([branch])), None)
     run_path = f"/{newest.run_id}/history" if newest and newest.run_id else ""
     namespace = f"{stack.ui_url}/namespaces/{stack.temporal_namespace}"
     out.print(f"Temporal UI: {stack.ui_url}", markup=False)

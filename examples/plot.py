@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from durable_context.cli.replay import ReplayedTurn
+from durable_context.cli.replay_model import ReplayedTurn
 
 
 def write_plot(turns: Sequence[ReplayedTurn], budget: int, path: Path) -> None:

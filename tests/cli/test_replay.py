@@ -14,7 +14,8 @@ from typer import Exit
 
 from durable_context import ContextClient
 from durable_context.cli.failures import run
-from durable_context.cli.replay import ReplayedTurn, ReplayOptions, replay_conversation
+from durable_context.cli.replay import replay_conversation
+from durable_context.cli.replay_model import ReplayedTurn, ReplayOptions
 from durable_context.cli.replay_view import turn_table
 from durable_context.prepared import Block
 from durable_context.temporal_calls import CompactionCalls, connect

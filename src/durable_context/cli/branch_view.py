@@ -1,38 +1,39 @@
-"""A branch on the terminal: the summary tree, checkpoints, tail, lag, compactions."""
+"""A branch on the terminal: summary tree, checkpoints, artifacts, tail, lag, compactions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC
+from uuid import UUID
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from durable_context.cli.output import Line, one_line, visible
+from durable_context.cli.artifact_view import artifact_table
+from durable_context.cli.branch_reading import BranchReading
+from durable_context.cli.output import Line, one_line, titled_table, visible
 from durable_context.cli.replay_view import turn_range
 from durable_context.contracts import compaction_workflow_id
-from durable_context.models import BranchState, Checkpoint, Compaction, Summary, Turn
-from durable_context.policy import CompactionPolicy
-from durable_context.segments import TurnSize, due_segment
+from durable_context.models import Ancestor, BranchState, Checkpoint, Compaction, Summary, Turn
 
 _NEWEST_CHECKPOINTS = 5
 _SHORT_LINE = 100
 
 
-def print_branch(
-    out: Console,
-    state: BranchState,
-    summaries: Sequence[Summary],
-    checkpoints: Sequence[Checkpoint],
-    policy: CompactionPolicy,
-) -> None:
+def print_branch(out: Console, read: BranchReading) -> None:
+    state = read.state
     out.print(_title(state))
-    out.print(_lag(state, policy), soft_wrap=True)
+    if len(state.lineage) > 1:
+        out.print(_lineage(state.lineage), soft_wrap=True)
+    out.print(_lag(read), soft_wrap=True)
     out.print()
-    out.print(frontier_tree(state, summaries))
-    if checkpoints:
+    out.print(frontier_tree(state, read.summaries))
+    if read.checkpoints:
         out.print()
-        out.print(_checkpoint_table(checkpoints))
+        out.print(_checkpoint_table(read.checkpoints, read.inherited))
+    if state.artifacts:
+        out.print()
+        out.print(artifact_table(state.artifacts))
     if state.tail:
         out.print()
         out.print(Text("tail: turns after the checkpoint", style="bold"))
@@ -90,7 +91,24 @@ def _title(state: BranchState) -> Text:
     return title
 
 
-def _lag(state: BranchState, policy: CompactionPolicy) -> Text:
+def _lineage(lineage: Sequence[Ancestor]) -> Text:
+    """Which turns are whose, from the branch itself to its root."""
+    text = Text("lineage: ")
+    for number, ancestor in enumerate(lineage):
+        text.append(" ← " if number else "").append_text(one_line(ancestor.branch_id))
+        text.append(f" {_own_turns(ancestor)}", style="dim")
+    return text
+
+
+def _own_turns(ancestor: Ancestor) -> str:
+    if ancestor.to_turn < ancestor.from_turn:
+        return "no turns"
+    word = "turn" if ancestor.from_turn == ancestor.to_turn else "turns"
+    return f"{word} {turn_range(ancestor.from_turn, ancestor.to_turn)}"
+
+
+def _lag(read: BranchReading) -> Text:
+    state, policy = read.state, read.policy
     lag = state.lag
     text = Text(f"workflow {compaction_workflow_id(state.branch_uuid)} · ", style="dim")
     if state.open_run_turn is not None:
@@ -99,27 +117,21 @@ def _lag(state: BranchState, policy: CompactionPolicy) -> Text:
         return text.append("no lag", style="not dim")
     turns = "1 turn" if lag.turns == 1 else f"{lag.turns} turns"
     text.append(f"lag {turns}, {lag.tokens:,} tokens", style="not dim")
-    if _segment_is_due(state, policy):
+    if read.due:
         return text.append(f", {lag.seconds:.0f} s; a segment is due", style="not dim")
     full = f"{policy.segment_turns} turns or {policy.segment_tokens:,} tokens"
     return text.append(f"; nothing due until a segment of {full} is full", style="not dim")
 
 
-def _segment_is_due(state: BranchState, policy: CompactionPolicy) -> bool:
-    behind = [
-        TurnSize(turn.turn_no, turn.token_count, turn.token_count)
-        for turn in state.tail[: state.lag.turns]
-    ]
-    return due_segment(behind, behind[-1].turn_no, policy) is not None
-
-
-def _checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Table:
+def _checkpoint_table(checkpoints: Sequence[Checkpoint], inherited: Collection[UUID]) -> Table:
     newest = checkpoints[-_NEWEST_CHECKPOINTS:]
     shown = f"newest {len(newest)} of " if len(newest) < len(checkpoints) else ""
-    table = _table(f"checkpoints: {shown}{len(checkpoints)}, newest last")
+    table = titled_table(f"checkpoints: {shown}{len(checkpoints)}, newest last")
     for name in ("at turn", "nodes", "ledger", "tokens"):
         table.add_column(name, justify="right")
     table.add_column("made (UTC)")
+    if inherited:
+        table.add_column("by")
     for checkpoint in newest:
         table.add_row(
             str(checkpoint.turn_no),
@@ -127,8 +139,15 @@ def _checkpoint_table(checkpoints: Sequence[Checkpoint]) -> Table:
             str(len(checkpoint.ledger)),
             f"{checkpoint.token_count:,}",
             f"{checkpoint.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+            *([_maker(checkpoint, inherited)] if inherited else []),
         )
     return table
+
+
+def _maker(checkpoint: Checkpoint, inherited: Collection[UUID]) -> Text:
+    if checkpoint.checkpoint_id in inherited:
+        return Text("inherited", style="dim")
+    return Text("this branch")
 
 
 def _tail_line(turn: Turn) -> Text:
@@ -141,7 +160,7 @@ def _tail_line(turn: Turn) -> Text:
 
 
 def _compaction_table(compactions: Sequence[Compaction]) -> Table:
-    table = _table("compactions, newest first")
+    table = titled_table("compactions, newest first")
     for name in ("turns", "status", "reason"):
         table.add_column(name)
     for name in ("attempts", "tokens"):
@@ -161,13 +180,3 @@ def _compaction_table(compactions: Sequence[Compaction]) -> Table:
 
 def _tokens(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-    )

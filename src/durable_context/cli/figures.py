@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from durable_context.cli.history_figures import HistoryFigures
-from durable_context.cli.replay import ReplayedTurn
+from durable_context.cli.replay_model import ReplayedTurn
 from durable_context.models import Compaction
 
 
@@ -12,16 +12,25 @@ def figures_of(
     turns: Sequence[ReplayedTurn],
     compactions: Sequence[Compaction],
     histories: Sequence[HistoryFigures],
+    artifacts: int,
 ) -> dict[str, Any]:
-    """Absent figures are null: percentiles of nothing, histories that Temporal does not know."""
+    """Absent figures are null: percentiles of nothing, histories that Temporal does not know.
+
+    Turns are those of forks, too. `invalid`: prompts that something is wrong with.
+    """
+    conversations = {turn.conversation_id for turn in turns}
+    branches = {(turn.conversation_id, turn.branch_id) for turn in turns}
     times = [turn.prepare_ms for turn in turns if turn.prepare_ms is not None]
     return {
-        "conversations": len({turn.conversation_id for turn in turns}),
+        "conversations": len(conversations),
+        "forks": len(branches) - len(conversations),
         "turns": len(turns),
         "repeated": sum(turn.repeated for turn in turns),
+        "artifacts": artifacts,
         "compactions": sum(compaction.status == "completed" for compaction in compactions),
         "failed": sum(compaction.status == "failed" for compaction in compactions),
         "over_budget": sum(turn.exceeded is not None for turn in turns),
+        "invalid": sum(bool(turn.problems) for turn in turns),
         "prompt_tokens_max": max((turn.prompt_tokens or 0 for turn in turns), default=0),
         "raw_tokens": sum(turn.tokens for turn in turns),
         "prepare_ms": {"p50": percentile(times, 50), "p99": percentile(times, 99)},

@@ -12,6 +12,8 @@ DatabaseUrl = Annotated[
     str | None,
     typer.Option("--database-url", envvar=DATABASE_URL, help="PostgreSQL.", show_default=False),
 ]
+Conversation = Annotated[str, typer.Argument(help="Its id.", show_default=False)]
+BranchName = Annotated[str, typer.Option("--branch", help="Its branch.")]
 Tenant = Annotated[str, typer.Option(help="Whose conversations.")]
 BudgetTokens = Annotated[int, typer.Option("--budget", min=1, help="Tokens a prompt may have.")]
 Json = Annotated[

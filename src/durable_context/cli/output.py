@@ -12,6 +12,7 @@ from uuid import UUID
 import typer
 from pydantic import BaseModel
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
 from rich.text import Text
 
 _WIDTH_OF_A_PIPE = 120
@@ -35,6 +36,16 @@ def plain(text: object, style: str = "") -> Text:
 def one_line(text: object, style: str = "") -> Text:
     return Text(
         " ".join(visible(str(text)).split()), style=style, no_wrap=True, overflow="ellipsis"
+    )
+
+
+def titled_table(title: str) -> Table:
+    return Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        header_style="dim",
     )
 
 
@@ -64,7 +75,7 @@ def print_json(value: object) -> None:
 
 def _json_value(value: object) -> Any:
     if isinstance(value, BaseModel):
-        return value.model_dump()
+        return value.model_dump(mode="json")
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):

@@ -24,7 +24,7 @@ def print_prompt(out: Console, prepared: PreparedContext | BudgetExceeded) -> No
     manifest = prepared.manifest
     out.print(
         f"prompt of {prepared.token_count:,} of {prepared.budget.limit:,} tokens, the first"
-        f" {manifest.stable_prefix_tokens:,} stable"
+        f" {manifest.stable_prefix_tokens:,} stable, made at turn {manifest.head_turn:,}"
     )
     out.print(_block_table(manifest.blocks))
     for reduction in manifest.reductions:

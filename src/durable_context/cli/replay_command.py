@@ -12,11 +12,11 @@ from durable_context.cli.connecting import connect
 from durable_context.cli.failures import FAILED, run
 from durable_context.cli.options import DEFAULT_BUDGET, BudgetTokens, DatabaseUrl, Json, Tenant
 from durable_context.cli.output import console, plain, print_json
-from durable_context.cli.replay import ReplayOptions
+from durable_context.cli.replay_model import ReplayOptions
 from durable_context.cli.replay_run import (
     REPLAY_POLICY,
     Replay,
-    complain_of_lateness,
+    complain_of_failures,
     print_replay,
     run_replay,
 )
@@ -39,6 +39,15 @@ def replay(
         int | None,
         typer.Option(min=1, help="Record long runs in stretches of so many tool exchanges."),
     ] = None,
+    fork: Annotated[
+        bool,
+        typer.Option(
+            "--fork",
+            metavar="",
+            help="At half of its turns fork each conversation, and replay the rest into both"
+            " branches.",
+        ),
+    ] = False,
     budget: BudgetTokens = DEFAULT_BUDGET,
     conversation: Annotated[
         str, typer.Option(help="Put before each conversation's name to make its id.")
@@ -67,11 +76,13 @@ def replay(
     ] = 120.0,
     as_json: Json = False,
 ) -> None:
-    """Prepare and record every turn of recorded conversations.
+    """Prepare, check and record every turn of recorded conversations.
 
     Replaying a file again records nothing twice.
     """
-    options = ReplayOptions(budget=budget, prefix=conversation, stretch=stretch, limit=limit)
+    options = ReplayOptions(
+        budget=budget, prefix=conversation, stretch=stretch, limit=limit, fork=fork
+    )
     if not pace or temporal == "none":
         options = options.model_copy(update={"pace": None})
     bound = timedelta(seconds=wait_seconds) if wait and temporal != "none" else None
@@ -99,7 +110,7 @@ async def _replay(
         out = console()
         print_replay(replay, options.budget, out)
         _say_what_to_show(replay, tenant, out)
-    complain_of_lateness(replay, wait)
+    complain_of_failures(replay, wait)
     return 0 if replay.succeeded else FAILED
 
 

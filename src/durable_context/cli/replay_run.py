@@ -7,19 +7,20 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from durable_context import CompactionPolicy, ContextClient
+from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.cli.failures import complain
 from durable_context.cli.figures import figures_of
 from durable_context.cli.history_figures import history_figures
 from durable_context.cli.output import console
 from durable_context.cli.replay import (
-    ReplayedTurn,
-    ReplayOptions,
+    branches_of,
     compactions_of,
+    offloaded_artifacts,
     replay_conversation,
     wait_for_compaction,
     warm_up,
 )
+from durable_context.cli.replay_model import ReplayedTurn, ReplayOptions
 from durable_context.cli.replay_view import (
     TURN_LEGEND,
     ReplayProgress,
@@ -27,16 +28,18 @@ from durable_context.cli.replay_view import (
     summary_text,
     turn_table,
 )
-from durable_context.transcripts import Transcript, stretches
+from durable_context.transcripts import Transcript
 
 REPLAY_POLICY = CompactionPolicy(debounce=timedelta(0))
 """A replay is one burst after the other: it gains nothing from waiting for the next turn."""
 
 
 class Replay(NamedTuple):
+    """`late`: branches whose compaction was not done in time."""
+
     turns: list[ReplayedTurn]
     figures: dict[str, Any]
-    late: list[str]
+    late: list[Branch]
 
     @property
     def conversations(self) -> list[str]:
@@ -44,7 +47,7 @@ class Replay(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        return not self.late and self.figures["failed"] == 0
+        return not (self.late or self.figures["failed"] or self.figures["invalid"])
 
 
 async def run_replay(
@@ -57,20 +60,22 @@ async def run_replay(
 ) -> Replay:
     """`wait` bounds the wait for compaction at the end; None does not wait."""
     turns: list[ReplayedTurn] = []
-    late: list[str] = []
-    with ReplayProgress(console(sys.stderr), _turn_count(transcripts, options)) as progress:
+    late: list[Branch] = []
+    count = sum(map(options.turn_count, transcripts))
+    with ReplayProgress(console(sys.stderr), count) as progress:
         await warm_up(client, transcripts[0], options)
         for transcript in transcripts:
             async for turn in replay_conversation(client, transcript, options):
                 turns.append(turn)
                 progress.show(turn)
-        conversations = [options.conversation_id(transcript) for transcript in transcripts]
+        branches = await branches_of(client, turns)
         if wait is not None:
             progress.say("waiting for compaction")
-            late = await wait_for_compaction(client, conversations, wait)
-        compactions = [c for name in conversations for c in await compactions_of(client, name)]
+            late = await wait_for_compaction(branches, wait)
+        compactions = await compactions_of(branches)
         histories = await history_figures(temporal, compactions)
-    return Replay(turns, figures_of(turns, compactions, histories), late)
+        artifacts = await offloaded_artifacts(branches)
+    return Replay(turns, figures_of(turns, compactions, histories, artifacts), late)
 
 
 def print_replay(replay: Replay, budget: int, out: Console) -> None:
@@ -83,18 +88,23 @@ def print_replay(replay: Replay, budget: int, out: Console) -> None:
     out.print(summary_text(replay.figures, budget))
 
 
-def complain_of_lateness(replay: Replay, wait: timedelta | None) -> None:
+def complain_of_failures(replay: Replay, wait: timedelta | None) -> None:
+    """What the figures do not say of why it did not succeed."""
+    invalid = [turn for turn in replay.turns if turn.problems]
+    if invalid:
+        first = invalid[0]
+        complain(
+            f"{len(invalid)} prompts are invalid, the first before turn {first.turn_no} of branch"
+            f" {first.branch_id!r} of {first.conversation_id!r}: {'; '.join(first.problems)}"
+        )
     if replay.late and wait is not None:
-        names = ", ".join(map(repr, replay.late[:3])) + (" …" if len(replay.late) > 3 else "")
+        names = ", ".join(map(_name, replay.late[:3])) + (" …" if len(replay.late) > 3 else "")
         complain(
             f"compaction of {names} was not done after {wait.total_seconds():g} s; all turns are"
             " recorded. Is a worker running (python -m worker) and Temporal reachable?"
         )
 
 
-def _turn_count(transcripts: Sequence[Transcript], options: ReplayOptions) -> int:
-    counts = [
-        sum(len(stretches(turn, options.stretch)) for turn in transcript.turns)
-        for transcript in transcripts
-    ]
-    return sum(min(count, options.limit or count) for count in counts)
+def _name(branch: Branch) -> str:
+    fork = "" if branch.parent_id is None else f" (branch {branch.branch_id!r})"
+    return f"{branch.conversation_id!r}{fork}"

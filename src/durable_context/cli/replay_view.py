@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from durable_context.cli.figures import percentile
-from durable_context.cli.output import one_line
-from durable_context.cli.replay import ReplayedTurn
+from durable_context.cli.output import one_line, plain
+from durable_context.cli.replay_model import ReplayedTurn
 from durable_context.prepared import Block
 
 _RECENT_TURNS = 8
@@ -74,14 +74,20 @@ class ReplayProgress:
 
 
 def turn_table(turns: Iterable[ReplayedTurn]) -> Table:
+    """Branch by branch."""
+    rows = [row for branch in _by_branch(turns) for row in branch]
+    forked = len({row.branch_id for row in rows}) > 1
     table = Table(box=None, pad_edge=False, header_style="bold")
+    if forked:
+        table.add_column("branch", no_wrap=True)
     for name in ("turn", "raw", "prompt"):
         table.add_column(name, justify="right")
     table.add_column("blocks", overflow="fold", ratio=1)
     table.add_column("ms", justify="right")
     table.add_column("comp.", justify="right")
-    for turn in turns:
+    for turn in rows:
         table.add_row(
+            *([one_line(turn.branch_id)] if forked else []),
             str(turn.turn_no),
             f"{turn.raw_tokens:,}",
             _prompt_tokens(turn),
@@ -93,16 +99,16 @@ def turn_table(turns: Iterable[ReplayedTurn]) -> Table:
 
 
 def conversation_table(turns: Sequence[ReplayedTurn]) -> Table:
+    """A row per branch."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("conversation", overflow="fold", ratio=1)
     names = ("turns", "raw tokens", "largest prompt", "over budget", "p50 ms", "p99 ms")
     for name in (*names, "compactions"):
         table.add_column(name, justify="right")
-    for conversation_id, group in groupby(turns, lambda turn: turn.conversation_id):
-        rows = list(group)
+    for rows in _by_branch(turns):
         times = [row.prepare_ms for row in rows if row.prepare_ms is not None]
         table.add_row(
-            one_line(conversation_id),
+            one_line(_name(rows[0])),
             str(len(rows)),
             f"{rows[-1].raw_tokens:,}",
             f"{max(row.prompt_tokens or 0 for row in rows):,}",
@@ -118,13 +124,18 @@ def summary_text(figures: dict[str, Any], budget: int) -> Text:
     """The figures as a sentence or two."""
     f = figures
     sentences = [
-        f"{_count(f['turns'], 'turn')} of {_count(f['conversations'], 'conversation')},"
-        f" {f['raw_tokens']:,} tokens raw{_repeated(f['repeated'])}.",
+        f"{_count(f['turns'], 'turn')} of {_count(f['conversations'], 'conversation')}{_forks(f)},"
+        f" {f['raw_tokens']:,} tokens raw{_repeated(f['repeated'])};"
+        f" {_count(f['artifacts'], 'artifact')} offloaded.",
         f"Largest prompt {f['prompt_tokens_max']:,} of {budget:,} tokens, over budget"
-        f" {f['over_budget']}{_prepare(f['prepare_ms'])}.",
+        f" {f['over_budget']}, invalid {f['invalid']}{_prepare(f['prepare_ms'])}.",
         f"{_count(f['compactions'], 'compaction')}, {f['failed']} failed{_histories(f)}.",
     ]
     return Text("\n".join(sentences))
+
+
+def _forks(figures: dict[str, Any]) -> str:
+    return f" and {_count(figures['forks'], 'fork')}" if figures["forks"] else ""
 
 
 def _prepare(times: dict[str, float | None]) -> str:
@@ -151,6 +162,8 @@ def blocks_text(turn: ReplayedTurn) -> Text:
     if turn.exceeded is not None:
         needed = f"the smallest has {turn.exceeded.smallest:,} of {turn.exceeded.limit:,} tokens"
         return Text(needed, style="red")
+    if turn.problems:
+        return plain(f"invalid: {'; '.join(turn.problems)}", style="red")
     shown = [block for block in turn.blocks if block.kind not in _INFERRED]
     runs = [(kind, list(blocks)) for kind, blocks in groupby(shown, lambda block: block.kind)]
     return Text(" · ".join(_run_text(kind, blocks) for kind, blocks in runs))
@@ -175,6 +188,18 @@ def _ranges(blocks: Sequence[Block]) -> str:
 
 def turn_range(from_turn: int, to_turn: int) -> str:
     return str(from_turn) if from_turn == to_turn else f"{from_turn}–{to_turn}"
+
+
+def _by_branch(turns: Iterable[ReplayedTurn]) -> list[list[ReplayedTurn]]:
+    branches: dict[tuple[str, str], list[ReplayedTurn]] = {}
+    for turn in turns:
+        branches.setdefault((turn.conversation_id, turn.branch_id), []).append(turn)
+    return list(branches.values())
+
+
+def _name(turn: ReplayedTurn) -> str:
+    main = turn.branch_id == "main"
+    return turn.conversation_id if main else f"{turn.conversation_id} / {turn.branch_id}"
 
 
 def _prompt_tokens(turn: ReplayedTurn) -> str:

@@ -1,21 +1,30 @@
 """`durable-context show CONVERSATION [BRANCH]`."""
 
-from typing import Annotated, Any
+import json
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from durable_context import Branch, Budget, BudgetExceeded, PreparedContext
+from durable_context.cli.branch_reading import BranchReading, read_branch
 from durable_context.cli.branch_view import print_branch
 from durable_context.cli.connecting import connect
 from durable_context.cli.failures import FAILED, run
-from durable_context.cli.options import DEFAULT_BUDGET, BudgetTokens, DatabaseUrl, Json, Tenant
+from durable_context.cli.options import (
+    DEFAULT_BUDGET,
+    BudgetTokens,
+    Conversation,
+    DatabaseUrl,
+    Json,
+    Tenant,
+)
 from durable_context.cli.output import console, print_json
 from durable_context.cli.prompt_view import print_prompt
-from durable_context.errors import InvalidArgument
+from durable_context.errors import InvalidTurn
 
 
 def show(
-    conversation: Annotated[str, typer.Argument(help="Its id.", show_default=False)],
+    conversation: Conversation,
     branch: Annotated[
         str | None, typer.Argument(help="Its branch; main by default.", show_default=False)
     ] = None,
@@ -26,6 +35,10 @@ def show(
         bool,
         typer.Option("--prompt", metavar="", help="Also the exact next prompt, with its manifest."),
     ] = False,
+    at_turn: Annotated[
+        int | None,
+        typer.Option(min=0, help="That prompt as of a fork made at this turn.", show_default=False),
+    ] = None,
     message: Annotated[
         str | None,
         typer.Option(help="The user message of that prompt; none asks for a long run's next one."),
@@ -35,20 +48,28 @@ def show(
     tenant: Tenant = "default",
     as_json: Json = False,
 ) -> None:
-    """Show a branch: frontier, checkpoints, tail, lag, compactions, and the next prompt."""
-    wanted = Budget(max_tokens=budget) if prompt or message is not None else None
+    """Show a branch: lineage, frontier, checkpoints, artifacts, tail, compactions, next prompt."""
+    asked = prompt or message is not None or at_turn is not None
+    wanted = _Wanted(message, Budget(max_tokens=budget), at_turn) if asked else None
     if branch is not None and branch_option is not None and branch != branch_option:
         raise typer.BadParameter(f"{branch_option!r} is not {branch!r}: name one branch")
     name = branch if branch is not None else branch_option
     name = "main" if name is None else name
-    run(_show(conversation, name, wanted, message, database_url, tenant, as_json))
+    run(_show(conversation, name, wanted, database_url, tenant, as_json))
+
+
+class _Wanted(NamedTuple):
+    """What prompt to make."""
+
+    message: str | None
+    budget: Budget
+    at_turn: int | None
 
 
 async def _show(
     conversation_id: str,
     branch_id: str,
-    budget: Budget | None,
-    message: str | None,
+    wanted: _Wanted | None,
     database_url: str | None,
     tenant: str,
     as_json: bool,
@@ -56,32 +77,34 @@ async def _show(
     prepared = None
     async with await connect(database_url, temporal=None, tenant=tenant) as client:
         branch = await client.find_branch(conversation_id, branch_id)
-        if budget is not None:
-            prepared = await _prepare(branch, message, budget)
-        if as_json:
-            print_json(await _branch_json(branch, prepared))
-        else:
-            await _print(branch, prepared)
+        if wanted is not None:
+            prepared = await _prepare(branch, wanted)
+        read = await read_branch(client, branch)
+    if as_json:
+        print_json(_branch_json(read, prepared))
+    else:
+        _print(read, prepared)
     return FAILED if isinstance(prepared, BudgetExceeded) else 0
 
 
-async def _prepare(
-    branch: Branch, message: str | None, budget: Budget
-) -> PreparedContext | BudgetExceeded:
+async def _prepare(branch: Branch, wanted: _Wanted) -> PreparedContext | BudgetExceeded:
+    message, budget, at_turn = wanted
     try:
-        return await branch.prepare(message, budget=budget)
-    except InvalidArgument as error:
+        return await branch.prepare(message, budget=budget, at_turn=at_turn)
+    except InvalidTurn as error:
         if message is not None:
             raise
-        raise InvalidArgument(f"{error} (--message TEXT)") from error
+        raise InvalidTurn(f"{error} (--message TEXT)") from error
 
 
-async def _branch_json(
-    branch: Branch, prepared: PreparedContext | BudgetExceeded | None
+def _branch_json(
+    read: BranchReading, prepared: PreparedContext | BudgetExceeded | None
 ) -> dict[str, Any]:
-    fields = (await branch.inspect()).model_dump()
-    fields["summaries"] = await branch.summaries()
-    fields["checkpoints"] = await branch.checkpoints()
+    """`BranchState.to_json()` with whole checkpoints, and what it does not hold."""
+    fields = json.loads(read.state.to_json())
+    fields["summaries"] = read.summaries
+    fields["checkpoints"] = read.checkpoints
+    fields["inherited_checkpoints"] = sorted(map(str, read.inherited))
     if isinstance(prepared, PreparedContext):
         fields["prompt"] = prepared
     elif prepared is not None:
@@ -89,10 +112,9 @@ async def _branch_json(
     return fields
 
 
-async def _print(branch: Branch, prepared: PreparedContext | BudgetExceeded | None) -> None:
+def _print(read: BranchReading, prepared: PreparedContext | BudgetExceeded | None) -> None:
     out = console()
-    state = await branch.inspect()
-    print_branch(out, state, await branch.summaries(), await branch.checkpoints(), branch.policy)
+    print_branch(out, read)
     if prepared is not None:
         out.print()
         print_prompt(out, prepared)

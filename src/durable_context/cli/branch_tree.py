@@ -1,0 +1,36 @@
+"""The branches of a conversation on the terminal, as the tree they form."""
+
+from collections.abc import Sequence
+from datetime import UTC
+
+from rich.console import Group
+from rich.text import Text
+from rich.tree import Tree
+
+from durable_context.cli.output import Line, one_line
+from durable_context.models import BranchInfo
+
+
+def branch_trees(branches: Sequence[BranchInfo]) -> Group:
+    """A tree for each root. `branches`: parents before their children."""
+    roots: list[Tree] = []
+    trees: dict[str, Tree] = {}
+    for branch in branches:
+        line = Line(_branch_text(branch))
+        if branch.parent_id is None:
+            roots.append(Tree(line))
+            trees[branch.branch_id] = roots[-1]
+        else:
+            trees[branch.branch_id] = trees[branch.parent_id].add(line)
+    return Group(*roots)
+
+
+def _branch_text(branch: BranchInfo) -> Text:
+    text = one_line(branch.branch_id, style="bold")
+    if branch.fork_turn is not None:
+        text.append(f" · forked at turn {branch.fork_turn}", style="not bold")
+    text.append(f" · head {branch.head_turn} · checkpoint {branch.checkpoint_turn}", "not bold")
+    if branch.last_turn_at is not None:
+        time = f"{branch.last_turn_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        text.append(f" · last turn {time}", style="not bold dim")
+    return text
