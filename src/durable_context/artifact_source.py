@@ -35,7 +35,8 @@ def is_text(artifact: DueArtifact) -> bool:
 
 def label_of(artifact: DueArtifact) -> str:
     """`text/csv, 12,345 bytes, 240 lines`."""
-    lines = f", {artifact.line_count:,} lines" if artifact.line_count else ""
+    count = artifact.line_count or 0
+    lines = f", {count:,} line{'s' if count > 1 else ''}" if count else ""
     return f"{_media_type(artifact)}, {artifact.size:,} bytes{lines}"
 
 

@@ -408,7 +408,7 @@ async def test_a_text_that_is_tiny_is_its_own_summary(
     assert (await work.batch(await work.plan())).summarized == 2
     assert work.read == []
     texts = {row["text"] for row in await _summaries(connection)}
-    assert texts == {"Gate 4 opens at 06:30.", "text/plain, 0 bytes, 1 lines: empty"}
+    assert texts == {"Gate 4 opens at 06:30.", "text/plain, 0 bytes, 1 line: empty"}
 
 
 async def test_secrets_of_an_artifact_reach_no_summary(

@@ -17,14 +17,17 @@ from uuid import uuid4
 from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from durable_context import Branch, ContextClient
+from durable_context import Branch, ContextClient, artifact_batch
 from durable_context.compaction_requests import CompactionRequests
 from durable_context.database import Pool, create_pool
 from durable_context.errors import CompactionFailed, SummarizerUnavailable
 from durable_context.migrations import migrate
 from durable_context.stored_json import dumps
+from tests.compaction.reports import report
 from tests.compaction.scripted import ScriptedSummarizer
+from tests.turns import exchange, numbered
 from tests.workflows.orchestration import QUICK, Orchestration, record
+from tests.workflows.test_artifact_workflow import BrokenActivities
 from worker.postgres_server import PostgresServer
 from worker.settings import EmbeddedSettings
 from worker.temporal_binary import ExternalTemporal, find_temporal
@@ -101,6 +104,44 @@ async def settled(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHist
     return await at.history(branch)
 
 
+async def artifacts(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHistory:
+    """More of them than one batch takes."""
+    await _record_reports(branch, artifact_batch.BATCH + 2)
+    async with at.worker(pool):
+        await at.hint(branch)
+        await at.result(branch)
+    return await at.history(branch)
+
+
+async def named_artifact(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHistory:
+    """No segment is due."""
+    await branch.put_artifact(report("Alpha"), name="alpha.txt")
+    async with at.worker(pool):
+        await at.hint(branch)
+        await at.result(branch)
+    return await at.history(branch)
+
+
+async def artifacts_failed(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHistory:
+    await _record_reports(branch, 1)
+    async with at.worker(pool, kind=BrokenActivities):
+        await at.hint(branch)
+        await at.result(branch)
+    return await at.history(branch)
+
+
+async def _record_reports(branch: Branch, count: int) -> None:
+    """Eight turns, of which the first has brought so many."""
+    asked, *_ = numbered(1)
+    calls = [
+        message
+        for number in range(count)
+        for message in exchange(f"call-{number}", report(f"Report{number}", 60), "get_report")
+    ]
+    await branch.record_turn([asked, *calls])
+    await record(branch, 7)
+
+
 CASES: dict[str, Case] = {
     "one-pass": one_pass,
     "merge": merge,
@@ -108,6 +149,9 @@ CASES: dict[str, Case] = {
     "retried": retried,
     "failed": failed,
     "settled": settled,
+    "artifacts": artifacts,
+    "named-artifact": named_artifact,
+    "artifacts-failed": artifacts_failed,
 }
 
 

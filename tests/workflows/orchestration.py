@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 
 from activities.compaction import CompactionActivities
 from durable_context import Branch, CompactionPolicy
+from durable_context.artifact_contents import ContentStore
 from durable_context.compaction import Compactor
 from durable_context.compaction_requests import CompactionRequests
 from durable_context.contracts import (
@@ -48,10 +49,17 @@ class Orchestration:
 
     @asynccontextmanager
     async def worker(
-        self, pool: Pool, summarizer: Summarizer | None = None, **options: Any
+        self,
+        pool: Pool,
+        summarizer: Summarizer | None = None,
+        *,
+        contents: ContentStore | None = None,
+        kind: type[CompactionActivities] = CompactionActivities,
+        **options: Any,
     ) -> AsyncIterator[None]:
         """As in production: workflows and database steps on one queue, models on another."""
-        activities = CompactionActivities(Compactor(pool, summarizer or ExtractiveSummarizer()))
+        summarizer = summarizer or ExtractiveSummarizer()
+        activities = kind(Compactor(pool, summarizer, contents=contents))
         compaction = Worker(
             self.client,
             task_queue=self.task_queue,

@@ -41,7 +41,7 @@ async def test_no_payload_of_a_history_holds_content_or_is_large(
         await orchestration.hint(branch)
         await orchestration.result(branch)
     history = await orchestration.history(branch)
-    sizes = [len(payload) for payload in _payloads(history)]
+    sizes = [len(payload) for payload in payloads(history)]
     assert sizes and max(sizes) < PAYLOAD_BYTES
     text = history.to_json()
     assert "Rotterdam" not in text and "SHP-" not in text
@@ -88,7 +88,7 @@ async def test_search_attributes_find_the_runs_of_a_branch(
     assert found["CompactionReason"] == "turn"
 
 
-def _payloads(history: WorkflowHistory) -> list[bytes]:
+def payloads(history: WorkflowHistory) -> list[bytes]:
     """Every payload, wherever in an event it stands."""
 
     def of(message: Message) -> list[bytes]:

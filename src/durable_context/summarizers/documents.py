@@ -26,19 +26,24 @@ _FIRST_SHARE: Final = 0.3
 
 def condense(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
     """Headline and text, which begins with what the artifact is."""
-    text = redact(clean(_read("\n".join(map(message_text, request.turns[0].messages)))))
+    text = "\n".join(map(message_text, request.turns[0].messages))
+    is_json = text.lstrip()[:1] in ("{", "[")
+    text = redact(clean(text if is_json else _read(text)))
     label = f"{request.artifact}: "
     room = max(1, text_cap(request) - counter.count(label) - 1)
-    told, first = _told(text, room, counter)
+    told, first = ("", "") if is_json else _told(text, room, counter)
+    told = told or content_view(text, room, counter)
     headline = goal_headline(first, [told], headline_cap(request), counter)
     return headline, shorten(label + told, text_cap(request), counter)
 
 
 def _told(text: str, room: int, counter: TokenCounter) -> tuple[str, str]:
-    """What is told of it, and the sentence that its headline begins with."""
-    sentences = [] if text.lstrip()[:1] in ("{", "[") else plain_sentences(text)
+    """What prose tells, and the sentence that its headline begins with; nothing, where it is a
+    table or code.
+    """
+    sentences = plain_sentences(text)
     if sum(len(one.split()) >= _WORDS for one in sentences) < _FEWEST:
-        return content_view(text, room, counter), ""
+        return "", ""
     first, *others = sentences
     title = Said(-1, 0, "", "", "", shorten(first, int(room * _FIRST_SHARE), counter))
     said = [
