@@ -138,51 +138,47 @@ def _fields(value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", found) if isinstance(found, Mapping) else {}
 
 
-_START = "Number of the first line to read, 1 by default."
 _TOOLS: tuple[tuple[Callable[..., Awaitable[str]], str, dict[str, Any]], ...] = (
     (
         Answers.reload_artifact,
-        "Read the content of an artifact: a large tool result, message or file of this conversation"
-        " that the prompt shows as [artifact art_...]. Long ones come in parts; each part says how"
-        " to go on. Use grep to find the lines that matter.",
+        "Read an artifact: a large tool result, message or file that the conversation shows as"
+        " [artifact art_...]. A long one comes in parts, and each part says how to go on.",
         closed_object(
             ("handle",),
-            handle=text("The artifact's handle: art_ and 22 characters, as the prompt shows it."),
-            start=integer(_START),
-            length=integer("How many lines, as many as fit by default."),
-            grep=text("Show only lines that hold this text, with their numbers. Case is ignored."),
-            offset=integer(
-                "Characters of the first line to skip, where lines are long.", minimum=0
-            ),
+            handle=text("The handle as it is shown: art_ and 22 characters."),
+            start=integer("First line, 1 by default."),
+            length=integer("Number of lines, by default as many as fit."),
+            grep=text("Only lines that hold this text, in upper or lower case."),
+            offset=integer("Characters of the first line to skip, for long lines.", minimum=0),
         ),
     ),
     (
         Answers.list_artifacts,
-        "List the artifacts of this conversation, newest first: handle, name, type, size, summary.",
+        "List the artifacts of this conversation, newest first, with handles and what they are.",
         closed_object(
-            name=text("Only artifacts of this name, with all their versions."),
-            start=integer("Number of the first artifact to list, 1 by default."),
+            name=text("Only those of this name, with older versions."),
+            start=integer("First in the list, 1 by default."),
         ),
     ),
     (
         Answers.search_history,
-        "Search this conversation, also what is summarized or offloaded, for words. Gives the turns"
-        " and artifacts that match best, with excerpts.",
+        "Search all of this conversation, also what was summarized, for words. Shows the turns and"
+        " artifacts that match best, with excerpts.",
         closed_object(
             ("query",),
-            query=text("Distinctive words: names, numbers, identifiers, terms."),
-            limit=integer("How many hits at most, 5 by default.", maximum=MOST_HITS),
+            query=text("Distinctive words: names, numbers, identifiers."),
+            limit=integer("Number of hits, 5 by default.", maximum=MOST_HITS),
         ),
     ),
     (
         Answers.expand_summary,
-        "Show turns of this conversation as they were recorded, for example those behind a summary:"
-        " [turns 7-12] is from_turn=7, to_turn=12.",
+        "Show turns as they were recorded, such as those behind a summary: [turns 7-12] is"
+        " from_turn=7, to_turn=12.",
         closed_object(
-            from_turn=integer("Number of the first turn."),
-            to_turn=integer("Number of the last turn, the first by default."),
-            summary_id=text("A summary's id, instead of turn numbers."),
-            start=integer("Line of the first turn to start from, where an answer says so."),
+            from_turn=integer("First turn."),
+            to_turn=integer("Last turn, by default the first."),
+            summary_id=text("A summary's id, instead of turns."),
+            start=integer("Line of the first turn to go on from."),
         ),
     ),
 )

@@ -24,7 +24,7 @@ from durable_context.sendable import sendable
 from durable_context.text import clean, one_line
 
 MOST_HITS = 50
-WEAKEST = 0.1
+WEAKEST = 0.2
 """Share of the best hit's score below which a hit is noise, as is a passage within its hit."""
 EXCERPTS = 3
 """Passages quoted from each hit."""
@@ -32,7 +32,8 @@ QUERY_CHARACTERS = 10_000
 """Of a longer query only the beginning is searched with."""
 
 # $1 tenant, $2 branch, $3 query, $4 hits. BM25 as prompts rank by it, but whatever matches counts:
-# whoever searches looks at the hits. Turns that are not indexed yet are documents of their own.
+# whoever searches looks at the hits. Turns that are not indexed yet are documents of their own: short
+# against summaries, and therefore measured by their own mean length.
 _SEARCH = f"""
 with branch as materialized (
     select b.text_search, b.head_turn, b.indexed_documents, b.indexed_terms, (
@@ -70,10 +71,12 @@ with branch as materialized (
     where u.lexeme in (select l.lexeme from lexemes l)
 ), corpus as materialized (
     select b.indexed_documents + b.head_turn - b.indexed_turn as documents,
-        (b.indexed_terms + f.terms)::float8 / greatest(b.indexed_documents + f.turns, 1) as length
-    from branch b, (
-        select count(*) as turns, coalesce(sum(length), 0) as terms from fresh
-    ) f
+        coalesce(
+            nullif(b.indexed_terms, 0)::float8 / nullif(b.indexed_documents, 0),
+            (select avg(f.length)::float8 from found f where not f.fresh)
+        ) as indexed_length,
+        (select avg(f.length)::float8 from fresh f) as fresh_length
+    from branch b
 ), query as materialized (
     select f.term, ln(1 + (greatest(c.documents - count(*), 0) + 0.5::float8)
         / (count(*) + 0.5::float8)) as idf
@@ -81,7 +84,9 @@ with branch as materialized (
 ), scored as (
     select f.branch_uuid, f.artifact_no, f.from_turn, f.to_turn, f.fresh,
         sum(q.idf * f.frequency * 2.5::float8 / (f.frequency + 1.5::float8
-            * (0.25::float8 + 0.75::float8 * f.length / c.length)) order by f.term) as score
+            * (0.25::float8 + 0.75::float8 * f.length
+                / case when f.fresh then c.fresh_length else c.indexed_length end)
+        ) order by f.term) as score
     from corpus c, found f join query q on q.term = f.term
     group by f.branch_uuid, f.artifact_no, f.from_turn, f.to_turn, f.fresh
 ), matches as materialized (

@@ -9,23 +9,18 @@ from typing import Any, cast
 from durable_context.errors import InvalidArgument
 
 LARGEST_INTEGER = 2**31 - 1
+"""The database's; no number of a turn or line is larger."""
 _SHOWN = 80
 """Characters of a wrong value that a message repeats."""
 
 
 def text(description: str) -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "description": description}
+    return {"type": "string", "description": description}
 
 
-def integer(
-    description: str, *, maximum: int = LARGEST_INTEGER, minimum: int = 1
-) -> dict[str, Any]:
-    return {
-        "type": "integer",
-        "minimum": minimum,
-        "maximum": maximum,
-        "description": description,
-    }
+def integer(description: str, *, minimum: int = 1, maximum: int | None = None) -> dict[str, Any]:
+    bounds = {"minimum": minimum} | ({} if maximum is None else {"maximum": maximum})
+    return {"type": "integer", **bounds, "description": description}
 
 
 def closed_object(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
@@ -80,10 +75,10 @@ def _wrong(given: Mapping[str, object], schema: Mapping[str, Any]) -> Iterator[s
 
 def _is_valid(value: object, field: Mapping[str, Any]) -> bool:
     if field["type"] == "string":
-        return isinstance(value, str) and len(value) >= field["minLength"]
+        return isinstance(value, str) and value != ""
     if isinstance(value, bool) or not isinstance(value, int):
         return False
-    return field["minimum"] <= value <= field["maximum"]
+    return field["minimum"] <= value <= field.get("maximum", LARGEST_INTEGER)
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
@@ -96,6 +91,5 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 def _kind(field: Mapping[str, Any]) -> str:
     if field["type"] == "string":
         return "text"
-    if field["maximum"] == LARGEST_INTEGER:
-        return f"an integer from {field['minimum']}"
-    return f"an integer from {field['minimum']} to {field['maximum']}"
+    upto = f" to {field['maximum']}" if "maximum" in field else ""
+    return f"an integer from {field['minimum']}{upto}"
