@@ -18,7 +18,8 @@ from rich.console import Console
 from benchmarks.compactions import compactions_stack
 from benchmarks.corpus import Corpus
 from benchmarks.database import Database, Report, benchmark_database, compact, record
-from benchmarks.goals import compaction_goals, prepare_goals, record_goals
+from benchmarks.fork import measure_fork
+from benchmarks.goals import compaction_goals, fork_goals, prepare_goals, record_goals
 from benchmarks.prepare import measure_prepare
 from benchmarks.record import measure_record
 from benchmarks.report import Results
@@ -31,6 +32,7 @@ from worker.termination import Termination
 class Part(StrEnum):
     PREPARE = "prepare"
     RECORD = "record"
+    FORK = "fork"
     COMPACTIONS = "compactions"
 
 
@@ -58,7 +60,7 @@ def main(
     only: Annotated[list[Part] | None, typer.Option(help="These parts; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Measure prepare, record_turn and compaction beside bare counterparts."""
+    """Measure prepare, fork, record_turn and compaction beside bare counterparts."""
     extent = Extent(
         turns=_lengths(turns) or (QUICK if quick else FULL),
         rounds=rounds or (100 if quick else 300),
@@ -92,7 +94,7 @@ def _lengths(text: str | None) -> tuple[int, ...]:
 async def _measure(extent: Extent, report: Report) -> Results:
     results, corpus = Results(), Corpus()
     with Termination(), tempfile.TemporaryDirectory(prefix="durable-context-bench-") as folder:
-        if extent.parts & {Part.PREPARE, Part.RECORD}:
+        if extent.parts - {Part.COMPACTIONS}:
             async with benchmark_database(Path(folder) / "database") as database:
                 await _measure_calls(database, extent, corpus, results, report)
         if Part.COMPACTIONS in extent.parts:
@@ -112,6 +114,10 @@ async def _measure_calls(
         report("measuring prepare")
         results.prepare = await measure_prepare(database, branches, corpus, extent.rounds)
         results.goals += prepare_goals(results.prepare)
+    if Part.FORK in extent.parts:
+        report("measuring fork")
+        results.fork = await measure_fork(database, branches, corpus, extent.rounds)
+        results.goals += fork_goals(results.fork)
     if Part.RECORD in extent.parts:
         report("measuring record_turn")
         results.record = await measure_record(database, branches, corpus, extent.rounds, report)

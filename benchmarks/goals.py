@@ -4,11 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.compactions import History, Throughput
+from benchmarks.fork import FORK
 from benchmarks.measure import Beside
 from benchmarks.prepare import NO_RETRIEVAL
 
 PREPARE_RATIO = 3.0
 PREPARE_FLATNESS = 1.5
+FORK_FLATNESS = 1.5
 RECORD_RATIO = 2.0
 COMPACTION_RATIO = 0.8
 PASS_EVENTS = 40
@@ -40,6 +42,10 @@ def prepare_goals(measured: Sequence[Beside]) -> Iterator[Goal]:
     for each in plain:
         yield Goal(f"prepare at {each.turns:,} turns", each.ratio, PREPARE_RATIO)
     yield Goal("prepare at most over fewest turns", flatness(plain, NO_RETRIEVAL), PREPARE_FLATNESS)
+
+
+def fork_goals(measured: Sequence[Beside]) -> Iterator[Goal]:
+    yield Goal("fork at most over fewest turns", flatness(measured, FORK), FORK_FLATNESS)
 
 
 def record_goals(measured: Sequence[Beside]) -> Iterator[Goal]:

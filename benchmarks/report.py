@@ -19,6 +19,7 @@ class Results:
     """What was measured; parts that were left out stay empty."""
 
     prepare: list[Beside] = field(default_factory=list[Beside])
+    fork: list[Beside] = field(default_factory=list[Beside])
     record: list[Beside] = field(default_factory=list[Beside])
     throughput: Throughput | None = None
     histories: list[History] = field(default_factory=list[History])
@@ -30,6 +31,7 @@ class Results:
             {
                 "prepare": [_beside(each) for each in self.prepare],
                 "prepare_flatness": _flatness(self.prepare),
+                "fork": [_beside(each) for each in self.fork],
                 "record_turn": [_beside(each) for each in self.record],
                 "compactions": compactions,
                 "histories": [asdict(each) for each in self.histories],
@@ -42,6 +44,9 @@ class Results:
             title = "prepare, beside a fetch of the same bytes by key"
             console.print(_table(title, "retrieval", self.prepare))
             console.print(_flatness_line(self.prepare))
+        if self.fork:
+            title = "fork, beside an insert of one row; prepare on a fork, beside one on the root"
+            console.print(_table(title, "what", self.fork))
         if self.record:
             title = "record_turn, beside an insert of the same messages as text"
             console.print(_table(title, "turn", self.record))
