@@ -106,6 +106,9 @@ def _offload(
     if tokens <= policy.offload_tokens or not (message.role == "tool" or by_policy):
         return Offloaded(message, sent, tokens, tokens)
     check_size(len(text))
+    if not isinstance(sent.content, str):  # shown whole again, the parts are one text
+        sent = sent.model_copy(update={"content": clean(text)})
+        tokens = _tokens(sent, counter)
     artifact = _of_text(text, position, names.get(message.tool_call_id or ""), tokens)
     view = pointer_view(artifact, text, policy.view_tokens, counter)
     stored = message.model_copy(update={"content": view, "artifact": artifact.handle})

@@ -23,13 +23,12 @@ with branch as materialized (
     where b.tenant = $1 and b.branch_uuid = $2
 )"""
 
-# The branch as a fork made at that turn would be. The mean length of all documents stands for that
-# of those before it, as in fork_branch.
+# The branch as a fork made at that turn would be.
 _HEAD_AT = """
 with branch as materialized (
     select $at::integer as head_turn, b.head_turn as newest_turn, n.checkpoint_turn,
         t.open_run_turn, b.encoding, b.text_search,
-        coalesce(c.leaf_count, 0) as indexed_documents,
+        b.indexed_documents,
         b.indexed_terms::float8 / greatest(b.indexed_documents, 1) as mean_length
     from durable_context.branches b
     cross join lateral (
@@ -37,8 +36,6 @@ with branch as materialized (
     ) n
     left join durable_context.visible_turns t
         on t.tenant = $1 and t.seen_by = $2 and t.turn_no = $at
-    left join durable_context.visible_checkpoints c
-        on c.tenant = $1 and c.seen_by = $2 and c.turn_no = n.checkpoint_turn
     where b.tenant = $1 and b.branch_uuid = $2
 )"""
 
@@ -80,7 +77,8 @@ _RANKED = f""", lexemes as materialized (
         ('''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || '''')::tsquery as pattern
     from branch b, lexemes l, lateral (
         select count(*) as documents from durable_context.visible_postings p
-        where p.seen_by = $2 and p.term = l.lexeme
+        where p.seen_by = $2 and p.term = l.lexeme and p.to_turn
+            <= case when p.artifact_no = 0 then b.checkpoint_turn else b.head_turn end
     ) d
 ), scored as materialized (
     select p.branch_uuid, p.from_turn, p.to_turn, p.artifact_no,

@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 
 from durable_context import stored_json
-from durable_context.artifact_contents import unpack
+from durable_context.artifact_contents import decoded, unpack
 from durable_context.database import Pool, acquired
 from durable_context.errors import InvalidArgument, UnknownBranch
 from durable_context.models import Message
@@ -176,7 +176,7 @@ def _tail(
 ) -> tuple[TailTurn, ...]:
     """The turns, with offloaded messages whole again where their content came along."""
     contents = {
-        (turn_no, message_no): unpack(compression, data, size, sha256).decode()
+        (turn_no, message_no): decoded(unpack(compression, data, size, sha256))
         for turn_no, message_no, compression, size, sha256, data in whole or ()
     }
     return tuple(_tail_turn(contents, *fields) for fields in _list(text))
@@ -268,5 +268,5 @@ def _artifact(
 ) -> RetrievedArtifact:
     text = None
     if compression is not None and sha256 is not None and data is not None:
-        text = unpack(compression, data, size, sha256).decode(errors="replace")
+        text = decoded(unpack(compression, data, size, sha256))
     return RetrievedArtifact(handle, turn_no, name, media_type, size, headline, summary, text)

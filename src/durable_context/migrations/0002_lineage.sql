@@ -106,7 +106,8 @@ $$;
 
 -- A branch of its own at a turn of the parent, in one statement. Nothing is copied but the lineage.
 -- status: forked | repeated (the same fork is there) | unknown_branch | no_such_turn | id_taken.
--- The mean length of the parent's indexed documents stands for that of the inherited ones.
+-- The parent's number of indexed documents, and their length, stand for those of the inherited ones: ranking needs no
+-- more than their order of magnitude.
 create function durable_context.fork_branch(
     p_tenant text, p_parent uuid, p_branch_id text, p_at_turn integer, p_keep_raw_turns integer,
     out status text, out branch_uuid uuid, out fork_turn integer, out head_turn integer, out encoding text
@@ -118,7 +119,6 @@ declare
     last record;
     base integer := 0;
     base_tokens bigint := 0;
-    leaves integer := 0;
 begin
     select * into parent from durable_context.branches b where b.tenant = p_tenant and b.branch_uuid = p_parent;
     if not found then
@@ -145,16 +145,14 @@ begin
         if base > 0 then
             select t.head_tokens into strict base_tokens from durable_context.visible_turns t
                 where t.tenant = p_tenant and t.seen_by = p_parent and t.turn_no = base;
-            select c.leaf_count into strict leaves from durable_context.visible_checkpoints c
-                where c.tenant = p_tenant and c.seen_by = p_parent and c.turn_no = base;
         end if;
         insert into durable_context.branches as b (
             tenant, conversation_id, branch_id, parent_uuid, fork_turn, encoding, text_search, head_turn, head_tokens,
             checkpoint_turn, checkpoint_tokens, open_run_turn, indexed_documents, indexed_terms
         ) values (
             p_tenant, parent.conversation_id, p_branch_id, p_parent, fork_branch.fork_turn, parent.encoding,
-            parent.text_search, fork_branch.fork_turn, last.head_tokens, base, base_tokens, last.open_run_turn, leaves,
-            round(leaves * parent.indexed_terms::numeric / greatest(parent.indexed_documents, 1))
+            parent.text_search, fork_branch.fork_turn, last.head_tokens, base, base_tokens, last.open_run_turn,
+            parent.indexed_documents, parent.indexed_terms
         ) on conflict (tenant, conversation_id, branch_id) do nothing returning b.branch_uuid into branch_uuid;
         if found then
             status := 'forked';
@@ -197,6 +195,8 @@ create trigger permanent before delete or truncate on durable_context.branches
     for each statement execute function durable_context.refuse_change();
 create trigger immutable before update or delete or truncate on durable_context.lineage
     for each statement execute function durable_context.refuse_change();
+create trigger derived before insert on durable_context.lineage -- only by the trigger on branches
+    for each statement when (pg_trigger_depth() = 0) execute function durable_context.refuse_change();
 
 -- Only nodes that the branch sees, and a parent that it sees: never a sibling's, never one that straddles the fork.
 create function durable_context.check_checkpoint_is_of_lineage() returns trigger language plpgsql as $$
