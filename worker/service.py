@@ -19,6 +19,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.compaction import CompactionActivities
+from durable_context.artifact_contents import ContentStore
 from durable_context.compaction import Compactor
 from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
 from durable_context.database import Pool, create_pool
@@ -53,7 +54,8 @@ async def serve(settings: Settings) -> None:
         await check_schema(pool)
         client = await _connect(settings)
         summarizer = summarizer_from_specs(settings.summarizers, base_url=settings.model_base_url)
-        compactor = Compactor(pool, summarizer)
+        contents = ContentStore(settings.artifact_url)
+        compactor = Compactor(pool, summarizer, contents=contents)
         workers = make_workers(client, CompactionActivities(compactor), settings)
         async with _health(settings, pool, client, workers):
             logger.info("started: Temporal at %s", settings.temporal["target_host"])
