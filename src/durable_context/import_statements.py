@@ -30,9 +30,9 @@ values ($1, $2, $3, $4, $5::text::regconfig) on conflict do nothing returning br
 TEXT_SEARCH = "select oid from pg_catalog.pg_ts_config where oid = $1::text::regconfig"
 
 FIGURES = """
-update durable_context.branches set head_tokens = $3, open_run_turn = $4, checkpoint_turn = $5,
-    checkpoint_tokens = $6, indexed_documents = $7, indexed_terms = $8, last_turn_at = $9,
-    artifact_count = $10
+update durable_context.branches set head_turn = $3, head_tokens = $4, open_run_turn = $5,
+    checkpoint_turn = $6, checkpoint_tokens = $7, indexed_documents = $8, indexed_terms = $9,
+    last_turn_at = $10, artifact_count = $11
 where tenant = $1 and branch_uuid = $2
 """
 
@@ -58,11 +58,7 @@ insert into durable_context.prompt_parts (tenant, hash, parts) values ($1, $2, $
 on conflict do nothing
 """
 
-# A turn follows the head of its branch, which therefore moves with each.
 _TURN = """
-with moved as (
-    update durable_context.branches set head_turn = $3 where tenant = $1 and branch_uuid = $2
-)
 insert into durable_context.turns (
     tenant, branch_uuid, turn_no, turn_key, content_hash, messages, message_tokens, views,
     token_count, stored_tokens, raw_tokens, head_tokens, open_run_turn, artifact_count, outcome,

@@ -167,6 +167,7 @@ class _Import:
     def _figures(self) -> tuple[object, ...]:
         header = self._header
         return (
+            header.head_turn,
             header.head_tokens,
             header.open_run_turn,
             header.checkpoint_turn,
