@@ -75,6 +75,8 @@ class Compactor:
             plan = await self._plan_segment(store, head, segment, request, by)
         artifacts = ArtifactSummaries(self._pool, request.tenant, request.branch_uuid)
         due = await artifacts.count_due(plan.turns, self._drafting.recipe)
+        if not segment and not due:
+            await store.note_skipped(head, request.reason)
         return plan.model_copy(update={"artifacts": due})
 
     async def summarize_artifacts(

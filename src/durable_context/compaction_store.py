@@ -148,6 +148,20 @@ class CompactionStore:
                 *by,
             )
 
+    async def note_skipped(self, head: BranchHead, reason: Reason) -> None:
+        """An event, once until something else happens: nothing was due."""
+        figures = {"reason": reason, "checkpoint_turn": head.checkpoint_turn}
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "select durable_context.note_event($1, $2, 'compaction_skipped', $3, null, $4)"
+                " where (select e.kind from durable_context.events e where e.branch_uuid = $2"
+                " order by e.event_no desc limit 1) is distinct from 'compaction_skipped'",
+                self._tenant,
+                self._branch,
+                head.head_turn,
+                stored_json.dumps(figures),
+            )
+
     async def checkpoint(self, turn_no: int) -> Checkpoint | None:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(

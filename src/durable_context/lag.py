@@ -32,18 +32,25 @@ def worth_a_hint(recorded: Recorded, continues: bool, policy: CompactionPolicy) 
     )
 
 
-def lag_of(tail: Sequence[Turn], open_run_turn: int | None, policy: CompactionPolicy) -> Lag:
-    """The part of the tail, oldest first, that need not stay raw."""
+def lag_of(
+    tail: Sequence[Turn],
+    open_run_turn: int | None,
+    policy: CompactionPolicy,
+    sizes: Sequence[TurnSize] | None = None,
+) -> Lag:
+    """The part of the tail, oldest first, that need not stay raw.
+
+    `sizes` are those of the tail (`CompactionStore.sizes`), which differ from what the turns count
+    where something was offloaded.
+    """
     if not tail:
         return Lag(turns=0, tokens=0, seconds=0.0)
-    run = [
-        TurnSize(turn.turn_no, turn.token_count, turn.token_count)
-        for turn in reversed(tail)
-        if open_run_turn is not None and turn.turn_no >= open_run_turn
-    ]
+    if sizes is None:
+        sizes = [TurnSize(turn.turn_no, turn.token_count, turn.token_count) for turn in tail]
+    begins = open_run_turn or tail[-1].turn_no + 1
+    run = [size for size in reversed(sizes) if size.turn_no >= begins]
     last = compactable_turn(tail[-1].turn_no, run, policy)
     behind = [turn for turn in tail if turn.turn_no <= last]
     age = (datetime.now(UTC) - behind[0].recorded_at).total_seconds() if behind else 0.0
-    return Lag(
-        turns=len(behind), tokens=sum(turn.token_count for turn in behind), seconds=max(age, 0.0)
-    )
+    tokens = sum(size.token_count for size in sizes if size.turn_no <= last)
+    return Lag(turns=len(behind), tokens=tokens, seconds=max(age, 0.0))

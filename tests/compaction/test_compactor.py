@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.compaction import Compactor
-from durable_context.compaction_store import RunId
+from durable_context.compaction_store import CompactionStore, RunId
 from durable_context.contracts import (
     CommitRequest,
     CommitResult,
@@ -22,9 +22,10 @@ from durable_context.contracts import (
 )
 from durable_context.database import Pool
 from durable_context.errors import StalePlan, UnknownBranch
+from durable_context.lag import lag_of
 from tests.compacting import compact_all
 from tests.compaction.scripted import ScriptedSummarizer
-from tests.turns import numbered
+from tests.turns import exchange, numbered
 
 POLICY = CompactionPolicy()
 
@@ -275,6 +276,44 @@ async def test_drafts_are_invisible_until_they_are_committed(branch: Branch, ste
     after = await branch.inspect()
     assert await branch.summaries() == ()
     assert (after.checkpoint, after.frontier, after.lag.turns) == (None, (), before.lag.turns)
+
+
+async def test_a_plan_that_finds_nothing_due_is_told_of_once(branch: Branch, steps: Steps) -> None:
+    await record(branch, 3)
+    for _ in range(3):
+        assert (await steps.plan()).nodes == ()
+    await record(branch, 1)
+    await steps.plan()
+    await record(branch, 4)
+    await steps.all()
+    events = [event async for event in branch.events()]
+    assert [event.kind for event in events if event.kind.startswith("compaction")] == [
+        "compaction_skipped",
+        "compaction_skipped",
+        "compaction_started",
+        "compaction_completed",
+    ]
+    [first, second] = [event for event in events if event.kind == "compaction_skipped"]
+    assert (first.turn_no, second.turn_no) == (3, 4)
+    assert first.data == {"reason": "turn", "checkpoint_turn": 0}
+
+
+async def test_lag_counts_turns_as_compaction_reads_them(branch: Branch, pool: Pool) -> None:
+    large = CompactionPolicy(segment_turns=100, run_raw_tokens=1_000)
+    content = "\n".join(f"row {number} of the report" for number in range(600))
+    await branch.record_turn([{"role": "user", "content": "Check the ships."}], continues=True)
+    for turn in range(8):
+        await branch.record_turn(exchange(f"call-{turn}", content), continues=True)
+    tail, store = await branch.turns(), CompactionStore(pool, "default", branch.branch_uuid)
+    sizes = await store.sizes(0, len(tail))
+    lag = lag_of(tail, 1, large, sizes)
+    kept, raw = 0, 0
+    for size in reversed(sizes):
+        raw += size.raw_tokens
+        kept += raw <= large.run_raw_tokens
+    assert lag.turns == len(tail) - max(kept, large.keep_raw_turns) > 0
+    assert lag.tokens == sum(size.token_count for size in sizes[: lag.turns])
+    assert lag.tokens < sum(turn.token_count for turn in tail[: lag.turns])
 
 
 async def test_another_tenant_has_no_such_branch(branch: Branch, steps: Steps) -> None:
