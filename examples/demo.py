@@ -1,5 +1,6 @@
 """`python -m examples.demo`: starts PostgreSQL, Temporal and a worker, replays a conversation, and
-shows what compaction made of it. Its last line of output is one JSON object.
+shows what compaction made of it; then forks it in the middle. Its last line of output is one JSON
+object.
 """
 
 import asyncio
@@ -8,7 +9,7 @@ import tempfile
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -30,6 +31,7 @@ from durable_context.cli.replay_run import (
 )
 from durable_context.contracts import compaction_workflow_id
 from durable_context.transcripts import Transcript, read_transcripts
+from examples.demo_fork import ForkShown, show_fork
 from examples.plot import write_plot
 from worker.embedded import EmbeddedStack
 from worker.errors import WorkerError
@@ -84,27 +86,32 @@ async def _demo(file: Path, options: ReplayOptions, data_dir: Path, plot: Path, 
     out = console()
     out.print("Starting PostgreSQL, Temporal and a worker …")
     async with EmbeddedStack(data_dir) as stack:
-        replay = await _replay(stack, transcripts, options, out, keep)
+        replay, fork = await _show(stack, transcripts, options, out, keep)
         write_plot(replay.turns, options.budget, plot)
         out.print(f"\nPlot of raw against prompt tokens: {plot}", markup=False)
         complain_of_failures(replay, WAIT)
         if keep:
             _say_how_to_go_on(stack)
-        print_json(replay.figures)
+        print_json(replay.figures | {"fork": fork.figures})
         if keep:
             await _stay(stack)
     if keep:
         console(sys.stderr).print("Stopped.")
-    return 0 if replay.succeeded else FAILED
+    return 0 if replay.succeeded and fork.parent_unchanged else FAILED
 
 
-async def _replay(
+class _Shown(NamedTuple):
+    replay: Replay
+    fork: ForkShown
+
+
+async def _show(
     stack: EmbeddedStack,
     transcripts: list[Transcript],
     options: ReplayOptions,
     out: Console,
     keep: bool,
-) -> Replay:
+) -> _Shown:
     async with await ContextClient.connect(
         stack.database_url, temporal=stack.temporal_address, policy=REPLAY_POLICY
     ) as client:
@@ -116,12 +123,13 @@ async def _replay(
         shown = max(replay.turns, key=lambda turn: (turn.compactions, turn.turn_no))
         branch = await client.find_branch(shown.conversation_id)
         print_branch(out, await read_branch(client, branch))
+        fork = await show_fork(client, shown.conversation_id, out, budget=options.budget, wait=WAIT)
         out.print()
         if keep:
             await _print_where_to_look(stack, client, shown.conversation_id, out)
         else:
             out.print("KEEP=1 make demo leaves everything up, with Temporal's UI.")
-    return replay
+    return _Shown(replay, fork)
 
 
 async def _print_where_to_look(

@@ -164,7 +164,11 @@ def blocks_text(turn: ReplayedTurn) -> Text:
         return Text(needed, style="red")
     if turn.problems:
         return plain(f"invalid: {'; '.join(turn.problems)}", style="red")
-    shown = [block for block in turn.blocks if block.kind not in _INFERRED]
+    return blocks_line(turn.blocks)
+
+
+def blocks_line(blocks: Iterable[Block]) -> Text:
+    shown = [block for block in blocks if block.kind not in _INFERRED]
     runs = [(kind, list(blocks)) for kind, blocks in groupby(shown, lambda block: block.kind)]
     return Text(" · ".join(_run_text(kind, blocks) for kind, blocks in runs))
 
