@@ -172,7 +172,7 @@ def _instruction_tokens(
 ) -> int:
     if not instructions and not tools:
         return 0
-    return _count_instructions(encoding, instructions, json.dumps(tools, sort_keys=True))
+    return _count_instructions(encoding, instructions, json.dumps(tools))
 
 
 @lru_cache(maxsize=256)
