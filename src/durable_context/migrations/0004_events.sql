@@ -95,7 +95,7 @@ begin
         json_build_object(
             'parent_id', p.branch_id, 'parent_uuid', p.branch_uuid, 'checkpoint_turn', new.checkpoint_turn
         )
-    from durable_context.branches p where p.tenant = new.tenant and p.branch_uuid = new.parent_uuid;
+    from durable_context.branches p where p.branch_uuid = new.parent_uuid;
     return null;
 end $$;
 
