@@ -22,12 +22,23 @@ def check_tokens(prepared: PreparedContext) -> None:
     blocks = prepared.manifest.blocks
     assert sum(block.token_count for block in blocks) + REPLY_OVERHEAD == prepared.token_count
     counter = token_counter(prepared.manifest.encoding)
-    counted = sum(counter.count_message(_countable(message)) for message in prepared.messages)
+    counted = sum(counter.count_message(message) for message in _countable(prepared))
     counted += counter.count_tools(prepared.budget.tools) + REPLY_OVERHEAD
     assert counted == prepared.token_count
 
 
-def _countable(message: dict[str, Any]) -> Message:
+def _countable(prepared: PreparedContext) -> list[Message]:
+    """What the count is of: binary parts count as what they cost whole."""
+    messages = [_parsed(message) for message in prepared.messages]
+    for part in prepared.parts:
+        message = messages[part.message]
+        content = [*(message.content or ())]
+        content[part.part] = part.stored
+        messages[part.message] = message.model_copy(update={"content": tuple(content)})
+    return messages
+
+
+def _parsed(message: dict[str, Any]) -> Message:
     if message["role"] == "system":
         return Message(role="user", content=message["content"])
     return parse_message(message, 0)
