@@ -1,5 +1,6 @@
 """Looks at a prompt as a provider and its reader would, and says what is wrong with it."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -77,6 +78,6 @@ def _content_problems(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if not said and message["role"] != "tool":
             yield f"message {position} of the {message['role']} is empty"
         try:
-            str(message).encode()
+            json.dumps(message, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             yield f"message {position} cannot be sent as UTF-8"
