@@ -109,6 +109,16 @@ class BranchRecord(Value):
     indexed_terms: Figure
     counts: Counts
 
+    @model_validator(mode="after")
+    def _fits(self) -> "BranchRecord":
+        for name, turn in (
+            ("open_run_turn", self.open_run_turn or 0),
+            ("checkpoint_turn", self.checkpoint_turn),
+        ):
+            if turn > self.head_turn:
+                raise ValueError(f"{name} is beyond head_turn")
+        return self
+
 
 class ContentRecord(Value):
     """Bytes from `offset` on, in base64. The lines of one content follow each other."""
@@ -369,10 +379,10 @@ Record = (
 
 ORDER: Final = (
     "content",
-    "artifact",
-    "artifact_summary",
     "prompt_parts",
     "turn",
+    "artifact",
+    "artifact_summary",
     "summary",
     "checkpoint",
     "document",

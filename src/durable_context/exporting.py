@@ -82,16 +82,13 @@ async def _lines(export: _Export) -> AsyncIterator[str]:
         yield line
     async for line in _content_lines(export):
         yield line
-    for kind, statement in (
-        ("artifact", export_query.ARTIFACTS),
-        ("artifact_summary", export_query.ARTIFACT_SUMMARIES),
-        ("prompt_parts", export_query.PROMPT_PARTS),
-    ):
-        async for line in _record_lines(export, kind, statement):
-            yield line
+    async for line in _record_lines(export, "prompt_parts", export_query.PROMPT_PARTS):
+        yield line
     async for line in _turn_lines(export):
         yield line
     for kind, statement in (
+        ("artifact", export_query.ARTIFACTS),
+        ("artifact_summary", export_query.ARTIFACT_SUMMARIES),
         ("summary", export_query.SUMMARIES),
         ("checkpoint", export_query.CHECKPOINTS),
         ("document", export_query.DOCUMENTS),

@@ -153,6 +153,8 @@ class Checks:
     def _turn(self, record: TurnRecord) -> None:
         if record.turn_no != self._counts["turns"] + 1:
             raise _Fault(f"turn {record.turn_no} does not follow turn {self._counts['turns']}")
+        if record.turn_no > self._header.head_turn:
+            raise _Fault(f"the branch ends with turn {self._header.head_turn}")
         self._head_tokens += record.stored_tokens
         if record.head_tokens != self._head_tokens:
             raise _Fault(f"head_tokens is {record.head_tokens}, expected is {self._head_tokens}")

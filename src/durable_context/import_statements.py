@@ -29,10 +29,14 @@ values ($1, $2, $3, $4, $5::text::regconfig) on conflict do nothing returning br
 
 TEXT_SEARCH = "select oid from pg_catalog.pg_ts_config where oid = $1::text::regconfig"
 
-FIGURES = """
+HEAD = """
 update durable_context.branches set head_turn = $3, head_tokens = $4, open_run_turn = $5,
-    checkpoint_turn = $6, checkpoint_tokens = $7, indexed_documents = $8, indexed_terms = $9,
-    last_turn_at = $10, artifact_count = $11
+    last_turn_at = $6
+where tenant = $1 and branch_uuid = $2
+"""
+FIGURES = """
+update durable_context.branches set checkpoint_turn = $3, checkpoint_tokens = $4,
+    indexed_documents = $5, indexed_terms = $6, artifact_count = $7
 where tenant = $1 and branch_uuid = $2
 """
 

@@ -12,7 +12,7 @@ from durable_context import import_statements
 from durable_context.artifact_contents import ContentStore
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import BranchConflict, InvalidExport
-from durable_context.export_format import BranchRecord, ContentRecord, DocumentRecord
+from durable_context.export_format import ORDER, BranchRecord, DocumentRecord
 from durable_context.export_lines import Numbered, Received
 from durable_context.ids import check_ids
 from durable_context.import_checks import Checks
@@ -153,29 +153,44 @@ class _Import:
 
     async def run(self, received: Received) -> None:
         batches = received.batches()
+        recorded = False
         while batch := await asyncio.to_thread(next, batches, None):
             whole = self._checks.check(batch)
-            if isinstance(batch[0].record, ContentRecord):
+            kind = batch[0].record.kind
+            if kind == "content":
                 await self._keep(whole)
-            else:
-                await self._insert(batch)
+                continue
+            if not recorded and ORDER.index(kind) > ORDER.index("turn"):
+                await self._move_head()
+                recorded = True
+            await self._insert(batch)
         self._checks.check_end()
+        if not recorded:
+            await self._move_head()
+        await self._set_figures()
+
+    async def _move_head(self) -> None:
+        """Once, when all turns are there: what follows is of turns that the branch has."""
         await self._connection.execute(
-            import_statements.FIGURES, self._tenant, self._branch, *self._figures()
+            import_statements.HEAD,
+            self._tenant,
+            self._branch,
+            self._header.head_turn,
+            self._header.head_tokens,
+            self._header.open_run_turn,
+            self._header.last_turn_at,
         )
 
-    def _figures(self) -> tuple[object, ...]:
-        header = self._header
-        return (
-            header.head_turn,
-            header.head_tokens,
-            header.open_run_turn,
-            header.checkpoint_turn,
-            header.checkpoint_tokens,
-            header.indexed_documents,
-            header.indexed_terms,
-            header.last_turn_at,
-            header.counts.artifacts,
+    async def _set_figures(self) -> None:
+        await self._connection.execute(
+            import_statements.FIGURES,
+            self._tenant,
+            self._branch,
+            self._header.checkpoint_turn,
+            self._header.checkpoint_tokens,
+            self._header.indexed_documents,
+            self._header.indexed_terms,
+            self._header.counts.artifacts,
         )
 
     async def _keep(self, contents: list[bytes]) -> None:

@@ -142,6 +142,14 @@ def _head(records: Records) -> None:
     records[0]["head_turn"] -= 1
 
 
+def _run(records: Records) -> None:
+    records[0]["open_run_turn"] = 1_000
+
+
+def _checkpoint(records: Records) -> None:
+    records[0]["checkpoint_turn"] = 1_000
+
+
 def _order(records: Records) -> None:
     records.append(records.pop(records.index(of(records, "artifact", -1))))
 
@@ -309,7 +317,9 @@ FAULTS: dict[Callable[[Records], None], str] = {
     _more: r"line \d+: summary.state: Extra inputs are not permitted",
     _less: r"line \d+: turn.content_hash: Field required",
     _count: r"line 1: summaries is \d+, the lines after it say \d+",
-    _head: r"line \d+: ",
+    _head: r"line \d+: turn: the branch ends with turn \d+",
+    _run: r"line 1: .*open_run_turn is beyond head_turn",
+    _checkpoint: r"line 1: .*checkpoint_turn is beyond head_turn",
     _order: r"line \d+: artifact: it comes after a '\w+' record",
     _gap: r"line \d+: turn: turn 6 does not follow turn 4",
     _twice: r"line \d+: duplicate key .*turn_key",
@@ -346,7 +356,7 @@ FAULTS: dict[Callable[[Records], None], str] = {
     _no_schema: r"line 1: text_search='nowhere.english' is no text search configuration",
     _half_a_piece: r"line \d+: the record before it has no last piece",
     _no_json_in_pieces: r"line 2: not JSON",
-    _no_text_in_pieces: r"line 2 is not UTF-8",
+    _no_text_in_pieces: r"line 2: text: ",
     _many_pieces: r"line \d+: a record has up to 512 pieces",
 }
 
