@@ -162,13 +162,17 @@ class Branch:
             prepared,
             expected,
         )
+        await self._tell_pending()
         recorded, turn = await record(
             self._resources, self.branch_uuid, self.encoding, self.policy, new
         )
         if worth_a_hint(recorded, continues, self.policy):
             self._hint(recorded.turn_no)
-        await self._resources.pending_events.flush(self._resources.events)
         return turn
+
+    async def _tell_pending(self) -> None:
+        """Events that prepare(), which writes nothing, left for the next write."""
+        await self._resources.pending_events.flush(self._resources.events, self.branch_uuid)
 
     def _hint(self, turn_no: int) -> None:
         if self._resources.requests is not None:
@@ -184,6 +188,7 @@ class Branch:
         """
         check_ids(branch_id=branch_id)
         check_turn("at_turn", at_turn)
+        await self._tell_pending()
         row = await self._store.fork_branch(
             self.branch_uuid, self.branch_id, branch_id, at_turn, self.policy.keep_raw_turns
         )
@@ -274,6 +279,7 @@ class Branch:
         Older versions stay. Not idempotent: each call is a version. Raises InvalidId,
         InvalidArgument, ArtifactTooLarge, ArtifactStoreUnavailable.
         """
+        await self._tell_pending()
         artifact = await self._artifacts.put(
             self.branch_uuid, content, name=name, media_type=media_type, counter=self._counter
         )
