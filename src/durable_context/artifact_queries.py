@@ -36,13 +36,13 @@ VERSION: Final = _NAMED + " and a.version = $4"
 
 LIST: Final = (
     _SELECT
+    + "\nfrom (select a.*, max(a.version) over (partition by a.name) as newest"
     + _FROM
-    + _SUMMARY
     + _WHERE
-    + """and (a.source <> 'put' or a.version = (
-    select max(n.version) from durable_context.visible_artifacts n
-    where n.tenant = $1 and n.seen_by = $2 and n.name = a.name and n.source = 'put'
-))
+    + ") a"
+    + _SUMMARY
+    + """
+where a.version is null or a.version = a.newest
 order by a.turn_no, a.created_at, a.artifact_no"""
 )
 
