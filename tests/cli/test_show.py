@@ -76,6 +76,72 @@ async def test_the_prompt_is_exactly_the_next_one(durable_context: Run, compacte
         assert message["content"].strip() in shown
 
 
+async def test_a_fork_shows_its_lineage_and_what_it_inherited(
+    durable_context: Run, compacted: Branch, pool: Pool
+):
+    fork = await compacted.fork("idea", at_turn=20)
+    for number in range(21, 30):
+        await fork.record_turn([{"role": "user", "content": f"And order B-{number}?"}])
+    await compact_all(pool, fork.branch_uuid)
+    shown = (await durable_context("show", "orders", "idea")).out
+    assert "lineage: idea turns 21–29 ← main turns 1–20" in shown
+    rows = [line.split() for line in shown.split("newest last")[1].splitlines()[2:6]]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("6", "inherited"),
+        ("12", "inherited"),
+        ("18", "inherited"),
+        ("24", "branch"),
+    ]
+    parent = (await durable_context("show", "orders")).out
+    assert "lineage" not in parent
+    assert "inherited" not in parent
+
+    as_json = (await durable_context("show", "orders", "idea", "--json")).figures
+    assert [one["branch_id"] for one in as_json["lineage"]] == ["idea", "main"]
+    ids = [one["checkpoint_id"] for one in as_json["checkpoints"]]
+    assert sorted(ids[:3]) == as_json["inherited_checkpoints"]
+
+
+async def test_json_is_what_inspect_returns_and_more(durable_context: Run, compacted: Branch):
+    await compacted.put_artifact("a,b\n1,2", name="table.csv", media_type="text/csv")
+    shown = (await durable_context("show", "orders", "--json")).figures
+    inspected = json.loads((await compacted.inspect()).to_json())
+    for name in inspected.keys() - {"checkpoints", "lag"}:
+        assert shown[name] == inspected[name], name
+    assert [one["checkpoint_id"] for one in shown["checkpoints"]] == inspected["checkpoints"]
+
+
+async def test_the_newest_artifacts_are_listed(durable_context: Run, client: ContextClient):
+    branch = await client.open_branch("orders")
+    for number in range(12):
+        await branch.put_artifact(f"line\n{number}", name=f"report-{number}")
+    newest = await branch.put_artifact("[red]\x1b[31m", name="[red]report\x1b")
+    shown = (await durable_context("show", "orders")).out
+    assert "artifacts: newest 10 of 13, newest last" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith("art_")]
+    assert [row[1] for row in rows] == [f"report-{n}" for n in range(3, 12)] + [r"[red]report\x1b"]
+    assert rows[-1] == [newest.handle, r"[red]report\x1b", "v1", "text/plain", "10", "0"]
+
+
+async def test_the_prompt_of_an_earlier_turn_is_that_of_a_fork_there(
+    durable_context: Run, compacted: Branch
+):
+    question = "Was order A-3 shipped?"
+    arguments = ("show", "orders", "--at-turn", "15", "--message", question, "--budget", "5000")
+    prompt = (await durable_context(*arguments, "--json")).figures["prompt"]
+    assert prompt["manifest"]["head_turn"] == 15
+    assert "stable, made at turn 15\n" in (await durable_context(*arguments)).out
+    fork = await compacted.fork("then", at_turn=15)
+    prepared = await fork.prepare(question, budget=Budget(max_tokens=5_000))
+    assert isinstance(prepared, PreparedContext)
+    assert prompt["messages"] == list(prepared.messages)
+
+    beyond = await durable_context("show", "orders", "--at-turn", "28", "--prompt")
+    assert beyond.code == 1
+    assert "at_turn=28; allowed are 0 to 27" in beyond.errors
+    assert "--message" not in beyond.errors
+
+
 async def test_a_prompt_that_cannot_be_made_is_exit_code_1(durable_context: Run, compacted: Branch):
     arguments = ("show", "orders", "--message", "Where is it?", "--budget", "20")
     shown = await durable_context(*arguments)

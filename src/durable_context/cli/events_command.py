@@ -42,5 +42,7 @@ def events(
 def _print(event: ContextEvent, out: Console, *, as_json: bool) -> None:
     if as_json:
         print_json(event)
-    else:
+    elif out.is_terminal:
         out.print(Line(event_line(event)))
+    else:
+        out.print(event_line(event), soft_wrap=True)
