@@ -44,7 +44,7 @@ def cut(
     """Lines of a content: `length` of them from line `start` (1 is the first), all by default;
     with `grep` those that hold it, in whatever case. Lines end at line feeds and nowhere else.
 
-    Bytes of a text that are not UTF-8 are replaced. CPU only: a large content takes up to a second.
+    Bytes of a text that are not UTF-8 are replaced. CPU only: the largest take two seconds.
     Raises InvalidArgument.
     """
     _check(artifact, start, length, grep)

@@ -20,7 +20,7 @@ from durable_context.artifact_contents import (
     decoded,
     encoded,
 )
-from durable_context.artifact_reading import count_lines, is_text_type
+from durable_context.artifact_reading import ArtifactContent, count_lines, cut, is_text_type
 from durable_context.database import Pool, acquired
 from durable_context.errors import ArtifactNotFound, InvalidArgument, UnknownBranch
 from durable_context.ids import check_ids
@@ -142,6 +142,21 @@ class ArtifactStore:
         fields = dict(row or _raise_no_such_handle(handle))
         content = StoredContent(*(fields.pop(column) for column in queries.CONTENT_COLUMNS))
         return Artifact.model_validate(fields), await self._contents.load(self._tenant, content)
+
+    async def load(
+        self,
+        branch_uuid: UUID,
+        handle: str,
+        *,
+        start: int | None = None,
+        length: int | None = None,
+        grep: str | None = None,
+    ) -> ArtifactContent:
+        """The content as `cut` gives it. Raises as `read` does, and InvalidArgument."""
+        artifact, data = await self.read(branch_uuid, handle)
+        if len(data) < IN_THREAD:
+            return cut(artifact, data, start, length, grep)
+        return await asyncio.to_thread(cut, artifact, data, start, length, grep)
 
     async def contents_of(self, branch_uuid: UUID, handles: Iterable[str]) -> dict[str, bytes]:
         """Whole contents by handle, each distinct one loaded once. Raises as `read` does."""

@@ -379,6 +379,22 @@ async def test_a_handle_that_is_not_seen_says_the_same_wherever_it_is(
         await store.find(branch.branch_uuid, None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("times", [1, 20], ids=["small", "large"])
+async def test_parts_are_loaded_by_lines_and_by_what_they_hold(
+    store: ArtifactStore, branch: Branch, times: int
+):
+    artifact = await put(store, branch.branch_uuid, REPORT * times)
+    whole = await store.load(branch.branch_uuid, artifact.handle)
+    assert (whole.content, whole.artifact) == (REPORT * times, artifact)
+    part = await store.load(branch.branch_uuid, artifact.handle, start=3, length=2)
+    assert (part.content, part.to_line) == ("D0001,37\nD0002,74", 4)
+    found = await store.load(branch.branch_uuid, artifact.handle, grep="d0002,")
+    assert str(found.content).startswith("4: D0002,74")
+    assert found.matches == times
+    with pytest.raises(InvalidArgument, match="start=0"):
+        await store.load(branch.branch_uuid, artifact.handle, start=0)
+
+
 async def test_contents_of_many_are_read_at_once_and_all_must_be_there(
     store: ArtifactStore, branch: Branch
 ):
