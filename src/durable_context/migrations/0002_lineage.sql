@@ -172,20 +172,51 @@ end $$;
 
 -- What follows makes it impossible that rows of a branch change what its ancestors or siblings read.
 
+-- By the rows themselves: the head of the branch row moves after them, for an import once for all.
 create function durable_context.check_turn_follows() returns trigger language plpgsql as $$
 declare
-    head integer;
+    newest integer;
 begin
-    select b.head_turn into head from durable_context.branches b
-        where b.tenant = new.tenant and b.branch_uuid = new.branch_uuid;
-    if new.turn_no is distinct from head + 1 then
-        raise exception 'turn % does not follow turn % of its branch', new.turn_no, head using errcode = 'DC003';
+    select coalesce((
+        select t.turn_no from durable_context.turns t
+        where t.branch_uuid = new.branch_uuid order by t.turn_no desc limit 1
+    ), b.fork_turn, 0) into newest
+        from durable_context.branches b where b.tenant = new.tenant and b.branch_uuid = new.branch_uuid;
+    if new.turn_no is distinct from newest + 1 then
+        raise exception 'turn % does not follow turn % of its branch', new.turn_no, newest using errcode = 'DC003';
     end if;
     return new;
 end $$;
 
 create trigger follows before insert on durable_context.turns
     for each row execute function durable_context.check_turn_follows();
+
+-- A fork begins as its parent stood at that turn, with a checkpoint that the parent sees.
+create function durable_context.check_fork() returns trigger language plpgsql as $$
+begin
+    if not exists (
+        select from durable_context.branches p
+        where p.tenant = new.tenant and p.branch_uuid = new.parent_uuid
+            and p.conversation_id = new.conversation_id and p.encoding = new.encoding
+            and p.text_search = new.text_search and new.fork_turn <= p.head_turn
+    ) or new.head_turn <> new.fork_turn or new.checkpoint_turn > new.fork_turn
+    or new.checkpoint_turn <> 0 and not exists (
+        select from durable_context.visible_checkpoints c
+        where c.tenant = new.tenant and c.seen_by = new.parent_uuid and c.turn_no = new.checkpoint_turn
+    ) then
+        raise exception 'the branch is no fork of its parent at turn %', new.fork_turn using errcode = 'DC004';
+    end if;
+    return new;
+end $$;
+
+create trigger of_parent before insert on durable_context.branches
+    for each row when (new.parent_uuid is not null) execute function durable_context.check_fork();
+
+create trigger permanent before delete or truncate on durable_context.prompt_parts
+    for each statement execute function durable_context.refuse_change();
+create trigger permanent_state before update of state on durable_context.summaries
+    for each row when (new.state = 'draft' and old.state <> 'draft')
+    execute function durable_context.refuse_change();
 
 create trigger immutable before update of
     branch_uuid, tenant, conversation_id, branch_id, parent_uuid, fork_turn, encoding, text_search, created_at
@@ -208,6 +239,9 @@ begin
     ) <> cardinality(new.frontier) then
         raise exception 'the frontier at turn % has nodes that its branch does not see', new.turn_no
             using errcode = 'DC004';
+    end if;
+    if durable_context.newest_checkpoint(new.branch_uuid, 2147483647) >= new.turn_no then
+        raise exception 'the lineage has a checkpoint at turn % or after it', new.turn_no using errcode = 'DC004';
     end if;
     if new.parent_id is not null and not exists (
         select from durable_context.visible_checkpoints c

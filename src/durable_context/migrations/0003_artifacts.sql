@@ -79,6 +79,24 @@ create trigger immutable before update or delete or truncate on durable_context.
 create trigger immutable before update or truncate on durable_context.artifact_summaries
     for each statement execute function durable_context.refuse_change();
 
+-- What a turn brought belongs to a turn of the branch itself, what was put there to a moment of its life. Looked at when
+-- the transaction ends and the head has moved.
+create function durable_context.check_artifact_turn() returns trigger language plpgsql as $$
+begin
+    if not exists (
+        select from durable_context.branches b
+        where b.tenant = new.tenant and b.branch_uuid = new.branch_uuid and new.turn_no <= b.head_turn
+            and new.turn_no >= coalesce(b.fork_turn, 0) + (new.source <> 'put')::integer
+    ) then
+        raise exception 'turn % of artifact % is none of its branch', new.turn_no, new.artifact_no
+            using errcode = 'DC003';
+    end if;
+    return null;
+end $$;
+
+create constraint trigger of_branch after insert on durable_context.artifacts
+    deferrable initially deferred for each row execute function durable_context.check_artifact_turn();
+
 alter table durable_context.branches
     add column artifact_count integer not null default 0;
 
