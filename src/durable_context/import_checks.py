@@ -8,21 +8,17 @@ from typing import Final
 from uuid import UUID
 
 from durable_context.errors import InvalidExport
-from durable_context.export_format import (
-    ORDER,
+from durable_context.export_format import ORDER, BranchRecord, ContentRecord, Counts, Record
+from durable_context.export_lines import Numbered
+from durable_context.export_records import (
     ArtifactRecord,
     ArtifactSummaryRecord,
-    BranchRecord,
     CheckpointRecord,
-    ContentRecord,
-    Counts,
     DocumentRecord,
     PromptPartsRecord,
-    Record,
     SummaryRecord,
     TurnRecord,
 )
-from durable_context.export_lines import Numbered
 
 _COUNTED: Final = {
     "content": "contents",

@@ -1,26 +1,17 @@
-"""What an import writes: for each kind of record a statement, and the values of its parameters.
+"""What an import writes: a statement for each kind of record, whose parameters are the tenant, the
+new branch where a row has one, and the record's fields in their order.
 
-$1 is the tenant and $2 the new branch, where a row has one. Ids are new ones, and a function of the
-new branch and the old id: a stream can name nothing outside itself.
+Ids are new ones, each a function of the new branch and the old id: a stream can name nothing but
+what is in it.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 from uuid import UUID, uuid5
 
 from pydantic import BaseModel
 
 from durable_context import stored_json
-from durable_context.export_format import (
-    ArtifactRecord,
-    ArtifactSummaryRecord,
-    CheckpointRecord,
-    CompactionRecord,
-    DocumentRecord,
-    PromptPartsRecord,
-    SummaryRecord,
-    TurnRecord,
-)
+from durable_context.export_records import DocumentRecord, NodeSection, ShortForm
 
 BRANCH = """
 insert into durable_context.branches (tenant, conversation_id, branch_id, encoding, text_search)
@@ -118,14 +109,37 @@ Values: TypeAlias = "tuple[Any, ...]"
 
 
 class Insert(NamedTuple):
-    """A statement, and its parameters from tenant, branch and record."""
+    """`of_branch`: the rows are a branch's, not the tenant's."""
 
     statement: str
-    values: Callable[[str, UUID, Any], Values]
+    of_branch: bool = True
 
 
-def new_id(branch_uuid: UUID, old: UUID) -> UUID:
-    return uuid5(branch_uuid, old.hex)
+INSERTS: Final = {
+    "artifact": Insert(_ARTIFACT),
+    "artifact_summary": Insert(_ARTIFACT_SUMMARY, of_branch=False),
+    "prompt_parts": Insert(_PROMPT_PARTS, of_branch=False),
+    "turn": Insert(_TURN),
+    "summary": Insert(_SUMMARY),
+    "checkpoint": Insert(_CHECKPOINT),
+    "document": Insert(_DOCUMENT),
+    "compaction": Insert(_COMPACTION),
+}
+
+_NOT_OF_THE_ROW: Final = {"kind", "frequencies"}
+_HASHES: Final = {"sha256", "hash", "content_hash", "input_hash", "prompt_parts_hash"}
+_IDS: Final = {"summary_id", "checkpoint_id", "parent_id"}
+_JSON: Final = {"usage", "metadata", "token_usage"}
+
+
+def values(tenant: str, branch_uuid: UUID, record: BaseModel, insert: Insert) -> Values:
+    """Parameters of the statement."""
+    fields = (
+        _value(name, getattr(record, name), branch_uuid)
+        for name in type(record).model_fields
+        if name not in _NOT_OF_THE_ROW
+    )
+    return (tenant, branch_uuid, *fields) if insert.of_branch else (tenant, *fields)
 
 
 def postings(branch_uuid: UUID, record: DocumentRecord) -> list[Values]:
@@ -136,221 +150,69 @@ def postings(branch_uuid: UUID, record: DocumentRecord) -> list[Values]:
     ]
 
 
-def _artifact(tenant: str, branch_uuid: UUID, record: ArtifactRecord) -> Values:
-    return (
-        tenant,
-        branch_uuid,
-        record.artifact_no,
-        record.handle,
-        record.turn_no,
-        record.source,
-        record.message_no,
-        record.part_no,
-        record.name,
-        record.version,
-        record.media_type,
-        bytes.fromhex(record.sha256),
-        record.size,
-        record.token_count,
-        record.line_count,
-        record.width,
-        record.height,
-        record.schema_version,
-        record.created_at,
-    )
+def new_id(branch_uuid: UUID, old: UUID) -> UUID:
+    return uuid5(branch_uuid, old.hex)
 
 
-def _artifact_summary(tenant: str, _: UUID, record: ArtifactSummaryRecord) -> Values:
-    return (
-        tenant,
-        bytes.fromhex(record.sha256),
-        record.recipe,
-        record.headline,
-        record.text,
-        record.token_count,
-        record.input_tokens,
-        record.made_by,
-        record.degraded,
-        _dumped(record.usage),
-        record.schema_version,
-        record.created_at,
-    )
-
-
-def _prompt_parts(tenant: str, _: UUID, record: PromptPartsRecord) -> Values:
-    return (tenant, bytes.fromhex(record.hash), record.parts)
-
-
-def _turn(tenant: str, branch_uuid: UUID, record: TurnRecord) -> Values:
-    return (
-        tenant,
-        branch_uuid,
-        record.turn_no,
-        record.turn_key,
-        bytes.fromhex(record.content_hash),
-        stored_json.dump_messages(record.messages),
-        record.message_tokens,
-        _views(record),
-        record.token_count,
-        record.stored_tokens,
-        record.raw_tokens,
-        record.head_tokens,
-        record.open_run_turn,
-        record.artifact_count,
-        record.outcome,
-        record.continues,
-        record.digest,
-        record.digest_tokens,
-        _models(record.ledger),
-        record.terms,
-        record.occurred_at,
-        record.recorded_at,
-        _dumped(record.usage),
-        _dumped(record.metadata),
-        _dumped(_renamed_sources(record.manifest, branch_uuid)),
-        bytes.fromhex(record.prompt_parts_hash) if record.prompt_parts_hash else None,
-        record.schema_version,
-    )
-
-
-def _summary(tenant: str, branch_uuid: UUID, record: SummaryRecord) -> Values:
-    return (
-        tenant,
-        branch_uuid,
-        new_id(branch_uuid, record.summary_id),
-        record.level,
-        record.from_turn,
-        record.to_turn,
-        record.recipe,
-        bytes.fromhex(record.input_hash),
-        record.revision,
-        record.headline,
-        record.text,
-        record.token_count,
-        record.input_tokens,
-        record.covered_tokens,
-        record.made_by,
-        record.degraded,
-        _dumped(record.usage),
-        record.schema_version,
-        record.created_at,
-    )
-
-
-def _checkpoint(tenant: str, branch_uuid: UUID, record: CheckpointRecord) -> Values:
-    return (
-        tenant,
-        branch_uuid,
-        new_id(branch_uuid, record.checkpoint_id),
-        record.turn_no,
-        new_id(branch_uuid, record.parent_id) if record.parent_id else None,
-        [new_id(branch_uuid, node) for node in record.frontier],
-        record.leaf_count,
-        stored_json.dumps(_sections(record, branch_uuid)),
-        _models(record.ledger),
-        record.text,
-        record.token_count,
-        stored_json.dumps(record.token_usage),
-        record.artifact_handles,
-        record.schema_version,
-        record.created_at,
-    )
-
-
-def _document(tenant: str, branch_uuid: UUID, record: DocumentRecord) -> Values:
-    return (
-        tenant,
-        branch_uuid,
-        record.from_turn,
-        record.to_turn,
-        record.artifact_no,
-        record.length,
-    )
-
-
-def _compaction(tenant: str, branch_uuid: UUID, record: CompactionRecord) -> Values:
-    return (
-        tenant,
-        branch_uuid,
-        record.from_turn,
-        record.to_turn,
-        record.status,
-        record.reason,
-        record.attempts,
-        record.error,
-        record.recipe,
-        record.tokens_before,
-        record.tokens_after,
-        stored_json.dumps(record.usage),
-        record.workflow_id,
-        record.run_id,
-        record.started_at,
-        record.finished_at,
-    )
-
-
-INSERTS: dict[str, Insert] = {
-    "artifact": Insert(_ARTIFACT, _artifact),
-    "artifact_summary": Insert(_ARTIFACT_SUMMARY, _artifact_summary),
-    "prompt_parts": Insert(_PROMPT_PARTS, _prompt_parts),
-    "turn": Insert(_TURN, _turn),
-    "summary": Insert(_SUMMARY, _summary),
-    "checkpoint": Insert(_CHECKPOINT, _checkpoint),
-    "document": Insert(_DOCUMENT, _document),
-    "compaction": Insert(_COMPACTION, _compaction),
-}
-
-
-def _dumped(value: object) -> str | None:
-    return None if value is None else stored_json.dumps(value)
-
-
-def _models(models: "tuple[BaseModel, ...]") -> str:
-    return stored_json.dumps([model.model_dump(exclude_defaults=True) for model in models])
-
-
-def _views(record: TurnRecord) -> str | None:
-    if record.views is None:
+def _value(name: str, value: Any, branch_uuid: UUID) -> Any:
+    if value is None:
         return None
+    if name in _HASHES:
+        return bytes.fromhex(value)
+    if name in _IDS:
+        return new_id(branch_uuid, value)
+    if name in _JSON:
+        return stored_json.dumps(value)
+    match name:
+        case "frontier":
+            return [new_id(branch_uuid, node) for node in value]
+        case "messages":
+            return stored_json.dump_messages(value)
+        case "ledger":
+            return stored_json.dumps([entry.model_dump(exclude_defaults=True) for entry in value])
+        case "views":
+            return _views(value)
+        case "sections":
+            return stored_json.dumps([_section(part, branch_uuid) for part in value])
+        case "manifest":
+            return stored_json.dumps(_manifest(value, branch_uuid))
+        case _:
+            return value
+
+
+def _views(views: dict[str, ShortForm]) -> str:
     return stored_json.dumps(
-        {
-            position: view.model_dump(exclude_defaults=True)
-            for position, view in record.views.items()
-        }
+        {position: view.model_dump(exclude_defaults=True) for position, view in views.items()}
     )
 
 
-def _sections(record: CheckpointRecord, branch_uuid: UUID) -> list[dict[str, Any]]:
-    sections = [section.model_dump() for section in record.sections]
-    for section in sections:
-        if "id" in section:
-            section["id"] = str(new_id(branch_uuid, section["id"]))
-    return sections
+def _section(section: BaseModel, branch_uuid: UUID) -> dict[str, Any]:
+    fields = section.model_dump()
+    if isinstance(section, NodeSection):
+        fields["id"] = str(new_id(branch_uuid, section.id))
+    return fields
 
 
-def _renamed_sources(manifest: dict[str, Any] | None, branch_uuid: UUID) -> dict[str, Any] | None:
-    """The manifest with the new ids of the checkpoint and the summaries its blocks name."""
-    blocks = (manifest or {}).get("blocks")
-    if manifest is None or not isinstance(blocks, list):
+def _manifest(manifest: dict[str, Any], branch_uuid: UUID) -> dict[str, Any]:
+    """With the new ids of the checkpoint and the summaries that its blocks name."""
+    blocks = manifest.get("blocks")
+    if not isinstance(blocks, list):
         return manifest
-    return manifest | {
-        "blocks": [_renamed(block, branch_uuid) for block in cast(list[Any], blocks)]
-    }
+    return manifest | {"blocks": [_block(one, branch_uuid) for one in cast(list[Any], blocks)]}
 
 
-def _renamed(block: Any, branch_uuid: UUID) -> Any:
+def _block(block: Any, branch_uuid: UUID) -> Any:
     if not isinstance(block, dict):
         return block
     fields = cast(dict[str, Any], block)
     sources = fields.get("source_ids")
     if not isinstance(sources, list):
         return fields
-    return fields | {
-        "source_ids": [_new_source(one, branch_uuid) for one in cast(list[Any], sources)]
-    }
+    renamed = [_source(one, branch_uuid) for one in cast(list[Any], sources)]
+    return fields | {"source_ids": renamed}
 
 
-def _new_source(source: Any, branch_uuid: UUID) -> Any:
+def _source(source: Any, branch_uuid: UUID) -> Any:
     try:
         return str(new_id(branch_uuid, UUID(source)))
     except (ValueError, TypeError, AttributeError):

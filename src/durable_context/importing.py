@@ -12,11 +12,12 @@ from durable_context import import_statements
 from durable_context.artifact_contents import ContentStore
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import BranchConflict, InvalidExport
-from durable_context.export_format import ORDER, BranchRecord, DocumentRecord
+from durable_context.export_format import ORDER, BranchRecord
 from durable_context.export_lines import Numbered, Received
+from durable_context.export_records import DocumentRecord
 from durable_context.ids import check_ids
 from durable_context.import_checks import Checks
-from durable_context.import_statements import INSERTS, POSTING_COLUMNS, postings
+from durable_context.import_statements import INSERTS, POSTING_COLUMNS, postings, values
 from durable_context.tokens import token_counter
 
 IN_MEMORY: Final = 8_388_608
@@ -213,7 +214,7 @@ class _Import:
     async def _write(self, batch: list[Numbered]) -> None:
         records = [one.record for one in batch]
         insert = INSERTS[records[0].kind]
-        rows = [insert.values(self._tenant, self._branch, record) for record in records]
+        rows = [values(self._tenant, self._branch, record, insert) for record in records]
         await self._connection.executemany(insert.statement, rows)
         documents = [record for record in records if isinstance(record, DocumentRecord)]
         if documents:
