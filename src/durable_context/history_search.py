@@ -32,7 +32,7 @@ QUERY_CHARACTERS = 10_000
 """Of a longer query only the beginning is searched with."""
 
 # $1 tenant, $2 branch, $3 query, $4 hits. BM25 as prompts rank by it, but whatever matches counts:
-# whoever searches looks at the hits. Turns that are not indexed yet are documents of their own: short
+# whoever searches looks at the hits. Turns that are not indexed yet are documents, too: short ones
 # against summaries, and therefore measured by their own mean length.
 _SEARCH = f"""
 with branch as materialized (
@@ -55,9 +55,8 @@ with branch as materialized (
     select t.branch_uuid, t.turn_no, t.terms, (
         select sum(coalesce(cardinality(u.positions), 1)) from unnest(t.terms) u
     ) as length
-    from branch b
-    join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
-        and t.turn_no > b.indexed_turn
+    from durable_context.visible_turns t
+    where t.tenant = $1 and t.seen_by = $2 and t.turn_no > (select b.indexed_turn from branch b)
         and t.terms @@ (select string_agg(l.pattern::text, ' | ')::tsquery from lexemes l)
 ), found as materialized (
     select p.branch_uuid, p.artifact_no, p.from_turn, p.to_turn, p.term, p.frequency, p.length,
@@ -103,7 +102,14 @@ with branch as materialized (
     order by m.score desc, m.to_turn desc, m.handle limit $4
 )
 select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
-    coalesce(t.headline, s.headline, f.digest) as headline, t.text as summary,
+    t.headline, t.text as summary, case when h.fresh then (
+        select f.digest from durable_context.visible_turns f
+        where f.tenant = $1 and f.seen_by = $2 and f.turn_no = h.to_turn
+    ) when h.artifact_no = 0 then (
+        select s.headline from durable_context.visible_summaries s
+        where s.tenant = $1 and s.seen_by = $2 and s.branch_uuid = h.branch_uuid and s.level = 0
+            and s.from_turn = h.from_turn
+    ) end as said,
     c.compression, c.sha256, c.data, (
         select json_agg(json_build_array(e.turn_no, e.occurred_at, e.messages) order by e.turn_no)
         from (
@@ -119,11 +125,6 @@ select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
     ) as turns,
     (select json_agg(json_build_array(q.term, q.idf)) from query q) as terms
 from hits h
-left join durable_context.visible_turns f on h.fresh and f.tenant = $1 and f.seen_by = $2
-    and f.turn_no = h.to_turn
-left join durable_context.visible_summaries s on not h.fresh and h.artifact_no = 0
-    and s.tenant = $1 and s.seen_by = $2 and s.branch_uuid = h.branch_uuid and s.level = 0
-    and s.from_turn = h.from_turn
 left join lateral (
     select t.headline, t.text from durable_context.artifact_summaries t
     where t.tenant = $1 and t.sha256 = h.sha256
@@ -152,7 +153,7 @@ class SearchHit(Value):
 
 
 async def search_history(
-    pool: Pool, tenant: str, branch_uuid: UUID, query: str, *, limit: int = 5, policy: object = None
+    pool: Pool, tenant: str, branch_uuid: UUID, query: str, *, limit: int = 5
 ) -> tuple[SearchHit, ...]:
     """At most `limit` hits, best first; among equals the newest. Raises InvalidArgument."""
     if not isinstance(query, str) or not query.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -181,7 +182,7 @@ def _turns(row: asyncpg.Record, terms: Sequence[tuple[str, float]]) -> SearchHit
         )
         for turn_no, occurred_at, messages in stored_json.loads(row["turns"] or "[]")
     ]
-    return _hit(row, row["headline"] or "", turn_passages(turns, terms))
+    return _hit(row, row["said"] or "", turn_passages(turns, terms))
 
 
 def _artifact(row: asyncpg.Record, terms: Sequence[tuple[str, float]]) -> SearchHit:
