@@ -1,0 +1,334 @@
+"""A branch as an agent runtime holds it: record turns, prepare prompts, fork, compact, look."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Literal
+from uuid import UUID, uuid4
+
+from durable_context.arguments import (
+    OnConflict,
+    check_budget,
+    check_choice,
+    check_time,
+    check_turn,
+    head_expected,
+    seconds,
+)
+from durable_context.artifact_reading import ArtifactContent
+from durable_context.assembly import assemble
+from durable_context.compaction_store import CompactionStore
+from durable_context.contracts import CompactionRequest, CompactionResult
+from durable_context.errors import CompactionTimeout, CompactionUnavailable
+from durable_context.events import ContextEvent
+from durable_context.history_search import SearchHit, search_history
+from durable_context.ids import check_ids, derived_id
+from durable_context.inspection import inspect_branch
+from durable_context.lag import next_segment, worth_a_hint
+from durable_context.messages import characters, exchanges, turn_messages, user_message_of
+from durable_context.models import (
+    Artifact,
+    BranchState,
+    Checkpoint,
+    Compaction,
+    Message,
+    Outcome,
+    Summary,
+    Turn,
+)
+from durable_context.policy import CompactionPolicy
+from durable_context.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
+from durable_context.prompt_state import read_prompt_state
+from durable_context.resources import Resources
+from durable_context.store import BranchRow
+from durable_context.stored_json import check_json_object
+from durable_context.text import clean, message_text
+from durable_context.tokens import token_counter
+from durable_context.turn_recorder import THREAD_CHARACTERS, NewTurn, record
+
+QUERY_CHARACTERS = 10_000
+"""Of a longer user message only the beginning is searched with."""
+POLL_FIRST = 0.02
+POLL_LONGEST = 0.5
+
+
+class Branch:
+    """One branch of a conversation. Made by `ContextClient.open_branch` and `fork`; holds no state
+    of its own but what never changes, so any number of processes may hold the same branch."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        conversation_id: str,
+        branch_id: str,
+        row: BranchRow,
+        policy: CompactionPolicy,
+    ) -> None:
+        self.conversation_id = conversation_id
+        self.branch_id = branch_id
+        self.branch_uuid: UUID = row.branch_uuid
+        self.parent_id = row.parent_id
+        self.fork_turn = row.fork_turn
+        self.policy = policy
+        self.encoding = row.encoding
+        self._resources = resources
+        self._store = resources.store
+        self._artifacts = resources.artifacts
+        self._counter = token_counter(row.encoding)
+
+    async def prepare(
+        self,
+        user_message: str | Mapping[str, Any] | Message | None,
+        *,
+        budget: Budget,
+        pending: Sequence[object] = (),
+        at_turn: int | None = None,
+    ) -> PreparedContext | BudgetExceeded:
+        """The whole next request, within budget: one database read, no model, nothing written.
+
+        `None` continues an open long run. `pending` holds complete tool exchanges that are not
+        recorded yet. `at_turn`: the prompt of a fork made at that turn. The same stored state and
+        input give the same bytes. Raises InvalidTurn, InvalidArgument.
+        """
+        check_budget(budget)
+        check_turn("at_turn", at_turn)
+        asked, waiting = user_message_of(user_message), exchanges(pending)
+        state = await read_prompt_state(
+            self._resources.pool,
+            self._resources.tenant,
+            self.branch_uuid,
+            _query(asked),
+            self.policy,
+            at_turn,
+        )
+        build = partial(assemble, state, asked, waiting, budget=budget, policy=self.policy)
+        large = characters([*waiting, *([asked] if asked else ())]) > THREAD_CHARACTERS
+        prepared = await asyncio.to_thread(build) if large else build()
+        if isinstance(prepared, PreparedContext):
+            return prepared.loading_with(PartLoader(self._load_contents))
+        self._resources.pending_events.add(
+            self.branch_uuid,
+            "over_budget",
+            state.head_turn,
+            {"limit": prepared.limit, "required": prepared.required, "smallest": prepared.smallest},
+        )
+        return prepared
+
+    async def _load_contents(self, handles: Sequence[str]) -> Mapping[str, bytes]:
+        return await self._artifacts.contents_of(self.branch_uuid, handles)
+
+    async def record_turn(
+        self,
+        messages: Sequence[object],
+        *,
+        turn_key: str | None = None,
+        outcome: Outcome = "complete",
+        continues: bool = False,
+        occurred_at: datetime | None = None,
+        usage: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        prepared: PreparedContext | None = None,
+        expected_head: int | None = None,
+        on_conflict: OnConflict = "error",
+    ) -> Turn:
+        """Record one turn: the new exchange, in OpenAI chat format or as `Message`s.
+
+        When this returns the turn is committed, large results and binary parts as artifacts with
+        it. It is idempotent by `turn_key` (a retry needs the same key). With `prepared` or
+        `expected_head` the branch must still stand where the prompt was made, unless
+        `on_conflict="append"`. Temporal is told and not waited for. Raises InvalidTurn,
+        IncompleteToolExchange, InvalidId, TurnKeyConflict, HeadConflict, UnknownBranch,
+        ArtifactTooLarge, ArtifactStoreUnavailable.
+        """
+        check_choice("outcome", outcome, Outcome)
+        check_choice("on_conflict", on_conflict, OnConflict)
+        check_time(occurred_at)
+        if turn_key is not None:
+            check_ids(turn_key=turn_key)
+        for name, value in (("usage", usage), ("metadata", metadata)):
+            if value is not None:
+                check_json_object(value, name)
+        expected = head_expected(self.branch_uuid, prepared, expected_head, on_conflict)
+        new = NewTurn(
+            turn_messages(messages, outcome),
+            turn_key or uuid4().hex,
+            outcome,
+            continues,
+            occurred_at,
+            usage,
+            metadata,
+            prepared,
+            expected,
+        )
+        await self._tell_pending()
+        recorded, turn = await record(
+            self._resources, self.branch_uuid, self.encoding, self.policy, new
+        )
+        if worth_a_hint(recorded, continues, self.policy):
+            self._hint(recorded.turn_no)
+        return turn
+
+    async def _tell_pending(self) -> None:
+        """Events that prepare(), which writes nothing, left for the next write."""
+        await self._resources.pending_events.flush(self._resources.events, self.branch_uuid)
+
+    def _hint(self, turn_no: int) -> None:
+        if self._resources.requests is not None:
+            request = self._request("turn")
+            self._resources.requests.hint_later(request, turn_no, self.policy.debounce)
+
+    async def fork(self, branch_id: str, *, at_turn: int | None = None) -> "Branch":
+        """A branch of its own that goes on from `at_turn`, by default from the head.
+
+        It reads what is before that turn and shares nothing after it; nothing is copied, and the
+        cost does not depend on the turn. Idempotent: the same fork again returns the same branch.
+        Raises InvalidId, InvalidArgument, BranchConflict, UnknownBranch.
+        """
+        check_ids(branch_id=branch_id)
+        check_turn("at_turn", at_turn)
+        await self._tell_pending()
+        row = await self._store.fork_branch(
+            self.branch_uuid, self.branch_id, branch_id, at_turn, self.policy.keep_raw_turns
+        )
+        return Branch(self._resources, self.conversation_id, branch_id, row, self.policy)
+
+    async def restore(self, at_turn: int, *, branch_id: str | None = None) -> "Branch":
+        """Go on from an earlier turn, in a fork. This branch stays as it is.
+
+        Without `branch_id` each call makes a new branch. Raises as `fork` does.
+        """
+        return await self.fork(branch_id or derived_id(self.branch_id, at_turn), at_turn=at_turn)
+
+    async def compact(self, *, timeout: timedelta | float = 600) -> CompactionResult:
+        """Compact everything that is due now, and wait: `timeout` in seconds or as a timedelta.
+
+        The result's range and tokens are the last segment's; passes and attempts are totals.
+        Raises CompactionUnavailable, CompactionTimeout (the compaction goes on), CompactionFailed.
+        """
+        requests = self._resources.requests
+        if requests is None:
+            raise CompactionUnavailable("this client was made with temporal=None")
+        return await requests.compact_now(self._request("request"), seconds(timeout))
+
+    async def wait_until_compacted(self, *, timeout: timedelta | float = 600) -> None:
+        """Wait until nothing is due: `timeout` in seconds or as a timedelta.
+
+        Asks for nothing: hints and compact() do. Raises CompactionTimeout.
+        """
+        bound = seconds(timeout).total_seconds()
+        deadline = time.monotonic() + bound
+        pause = POLL_FIRST
+        store = CompactionStore(self._resources.pool, self._resources.tenant, self.branch_uuid)
+        while due := await next_segment(store, await store.head(), self.policy):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CompactionTimeout(
+                    f"turns {due[0].turn_no}-{due[-1].turn_no} of branch {self.branch_id!r} of"
+                    f" {self.conversation_id!r} are not compacted after"
+                    f" {bound:g} s"
+                )
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, POLL_LONGEST)
+
+    async def turns(self, from_turn: int = 1, to_turn: int | None = None) -> tuple[Turn, ...]:
+        """Recorded turns `from_turn` to `to_turn`, both included; the newest by default."""
+        return await self._store.turns(self.branch_uuid, from_turn, to_turn or 2**31 - 1)
+
+    async def summaries(self) -> tuple[Summary, ...]:
+        """Current nodes of the summary tree, by first turn, then level."""
+        return await self._store.summaries(self.branch_uuid)
+
+    async def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """All checkpoints, oldest first."""
+        return await self._store.checkpoints(self.branch_uuid)
+
+    async def compactions(self, limit: int = 20) -> tuple[Compaction, ...]:
+        """The newest compactions, newest first."""
+        return await self._store.compactions(self.branch_uuid, limit)
+
+    async def inspect(self) -> BranchState:
+        """The branch as it stands: lineage, frontier, tail, lag, artifacts, compactions."""
+        return await inspect_branch(self._resources, self.branch_uuid, self.policy)
+
+    async def events(self, after: int = 0, *, follow: bool = False) -> AsyncIterator[ContextEvent]:
+        """What happened to the branch after the event with this cursor, in order, none left out.
+
+        It ends with the newest event, or with `follow` waits for more. Raises InvalidArgument.
+        """
+        async for event in self._resources.events.follow(self.branch_uuid, after, follow=follow):
+            yield event
+
+    async def search(self, query: str, *, limit: int = 5) -> tuple[SearchHit, ...]:
+        """Turns and artifacts of the lineage that match the words of `query`, best first."""
+        return await search_history(
+            self._resources.pool,
+            self._resources.tenant,
+            self.branch_uuid,
+            query,
+            limit=limit,
+            policy=self.policy,
+        )
+
+    async def put_artifact(
+        self, content: str | bytes, *, name: str, media_type: str | None = None
+    ) -> Artifact:
+        """Store a content under a name, as the name's next version, up to 64 MiB.
+
+        Older versions stay. Not idempotent: each call is a version. Raises InvalidId,
+        InvalidArgument, ArtifactTooLarge, ArtifactStoreUnavailable.
+        """
+        await self._tell_pending()
+        artifact = await self._artifacts.put(
+            self.branch_uuid, content, name=name, media_type=media_type, counter=self._counter
+        )
+        self._hint(artifact.turn_no)
+        return artifact
+
+    async def load_artifact(
+        self,
+        handle: str,
+        *,
+        start: int | None = None,
+        length: int | None = None,
+        grep: str | None = None,
+    ) -> ArtifactContent:
+        """The content of an artifact of this lineage, whole or in part.
+
+        `start` is a line number from 1, `length` a number of lines; `grep` keeps the lines that
+        hold a text, whatever its case, each with its number. Raises ArtifactNotFound,
+        InvalidArgument, ArtifactDamaged, ArtifactStoreUnavailable.
+        """
+        return await self._artifacts.load(
+            self.branch_uuid, handle, start=start, length=length, grep=grep
+        )
+
+    async def artifacts(self) -> tuple[Artifact, ...]:
+        """What turns brought, and the newest version of each name, oldest first."""
+        return await self._artifacts.list(self.branch_uuid)
+
+    async def artifact_history(self, name: str) -> tuple[Artifact, ...]:
+        """All versions of a name that the branch sees, oldest first."""
+        return await self._artifacts.history(self.branch_uuid, name)
+
+    async def revert_artifact(self, name: str, version: int) -> Artifact:
+        """Make an older version the newest: a new version with its content.
+
+        Raises ArtifactNotFound.
+        """
+        return await self._artifacts.revert(self.branch_uuid, name, version)
+
+    def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
+        label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""
+        return CompactionRequest(
+            tenant=self._resources.tenant,
+            branch_uuid=self.branch_uuid,
+            policy=self.policy,
+            reason=reason,
+            label=clean(label)[:120],
+        )
+
+
+def _query(asked: Message | None) -> str | None:
+    return clean(message_text(asked)[:QUERY_CHARACTERS]) if asked else None
