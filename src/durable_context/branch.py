@@ -268,7 +268,6 @@ class Branch:
             self.branch_uuid,
             query,
             limit=limit,
-            policy=self.policy,
         )
 
     async def put_artifact(
