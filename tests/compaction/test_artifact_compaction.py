@@ -363,6 +363,20 @@ async def test_a_damaged_content_is_passed_over(
     assert [row["artifact_no"] for row in await _documents(connection, branch)] == [2]
 
 
+async def test_a_content_damaged_later_is_found_by_its_name_and_summary(
+    branch: Branch, work: Work, connection: Connection
+) -> None:
+    artifact = await branch.put_artifact(report("Alpha"), name="manifesto")
+    plan = await work.plan()
+    await work.batch(plan)
+    await _damage(connection, artifact)
+    await work.index_artifacts(plan)
+    terms = await connection.fetch("select term from durable_context.postings")
+    found = {row["term"] for row in terms}
+    assert {"manifesto", "shipment"} <= found and BURIED.lower() not in found
+    assert (await work.plan()).artifacts == 0
+
+
 async def test_an_object_store_that_is_away_holds_nothing_up_for_long(
     branch: Branch, pool: Pool
 ) -> None:
