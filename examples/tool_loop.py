@@ -9,10 +9,16 @@ from typing import Annotated, Any
 import typer
 from openai import AsyncOpenAI
 
-from durable_context import Branch, Budget, BudgetExceeded, ContextClient
+from durable_context import (
+    Branch,
+    Budget,
+    BudgetExceeded,
+    ContextClient,
+    get_context_tools,
+    run_tool_call,
+)
 from durable_context.cli.failures import FAILED, run
 from durable_context.cli.output import console, plain
-from durable_context.context_tools import get_context_tools, run_tool_call
 
 INSTRUCTIONS = (
     "Answer from this conversation. Its older part is in short form: look up what you need with"
