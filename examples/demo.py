@@ -113,7 +113,10 @@ async def _show(
     keep: bool,
 ) -> _Shown:
     async with await ContextClient.connect(
-        stack.database_url, temporal=stack.temporal_address, policy=REPLAY_POLICY
+        stack.database_url,
+        temporal=stack.temporal_address,
+        policy=REPLAY_POLICY,
+        artifact_url=stack.artifact_url,
     ) as client:
         replay = await run_replay(
             client, transcripts, options, temporal=stack.temporal_address, wait=WAIT
@@ -151,6 +154,7 @@ def _say_how_to_go_on(stack: EmbeddedStack) -> None:
     notes = console(sys.stderr)
     notes.print(f"Database: {stack.database_url}", markup=False, soft_wrap=True)
     notes.print(f"Temporal: {stack.temporal_address}", markup=False)
+    notes.print(f"Large artifacts: {stack.artifact_url}", markup=False, soft_wrap=True)
     notes.print("Everything stays up until Ctrl-C.")
 
 

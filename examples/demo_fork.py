@@ -133,7 +133,7 @@ def _print_report(out: Console, report: _Report, turn_no: int) -> None:
         f"Its turn {turn_no} brings a tool result of {artifact.size:,} bytes, {artifact.line_count}"
         f" lines, {artifact.token_count:,} tokens, and keeps {report.view_tokens} tokens of it:"
     )
-    out.print(Padding(plain(report.view, style="dim"), _INDENT))
+    out.print(Padding(plain(report.view, style="dim"), _INDENT, expand=False))
 
 
 def _print_prompt(out: Console, prepared: PreparedContext, report: _Report) -> None:
@@ -150,7 +150,7 @@ async def _print_found(out: Console, fork: Branch, handle: str) -> None:
     out.print(
         f"load_artifact(handle, grep={SOUGHT!r}) finds {found.matches} of {found.line_count} lines:"
     )
-    out.print(Padding(plain(found.content, style="dim"), _INDENT))
+    out.print(Padding(plain(found.content, style="dim"), _INDENT, expand=False))
 
 
 def _print_summary(out: Console, artifact: Artifact) -> None:
@@ -158,10 +158,10 @@ def _print_summary(out: Console, artifact: Artifact) -> None:
         out.print("The fork is compacted; the report has no summary yet.")
         return
     out.print("The fork is compacted, and the report has a summary, which later prompts can find:")
-    out.print(Padding(plain(artifact.headline or "", style="bold"), _INDENT))
+    out.print(Padding(plain(artifact.headline or "", style="bold"), _INDENT, expand=False))
     shown = artifact.summary[:_SUMMARY_CHARACTERS]
     more = "" if shown == artifact.summary else " …"
-    out.print(Padding(plain(shown + more, style="dim"), _INDENT))
+    out.print(Padding(plain(shown + more, style="dim"), _INDENT, expand=False))
 
 
 def _print_branches(

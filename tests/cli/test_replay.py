@@ -1,24 +1,18 @@
 """`durable-context replay`: what it records, prints and refuses."""
 
-import asyncio
 import json
 from collections.abc import Callable
-from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
 import asyncpg
-import pytest
 from rich.console import Console
-from typer import Exit
 
 from durable_context import ContextClient
-from durable_context.cli.failures import run
 from durable_context.cli.replay import replay_conversation
 from durable_context.cli.replay_model import ReplayedTurn, ReplayOptions
 from durable_context.cli.replay_view import turn_table
 from durable_context.prepared import Block
-from durable_context.temporal_calls import CompactionCalls, connect
 from durable_context.transcripts import read_transcripts
 from tests.cli.conversations import run_of_tools, talk
 from tests.cli.running import Run
@@ -181,56 +175,6 @@ async def test_a_young_branch_is_prompted_with_all_it_has(client: ContextClient,
     assert [row.prompt_tokens for row in rows] == [row.whole_tokens for row in rows]
 
 
-async def test_a_bad_file_is_one_line_and_exit_code_2(durable_context: Run, written: Write):
-    ended = await durable_context("replay", written([{"role": "robot"}]), *OFFLINE)
-    assert ended.code == 2
-    assert ended.errors.count("\n") == 1
-    assert "talk.json, message 1: role 'robot' is not one of system" in ended.errors
-
-
-async def test_a_database_that_is_not_there_is_one_line_and_exit_code_1(
-    durable_context: Run, written: Write
-):
-    url = "postgresql://someone:secret@127.0.0.1:9/nothing"
-    ended = await durable_context("replay", written(talk(1)), "--database-url", url)
-    assert ended.code == 1
-    assert ended.errors.count("\n") == 1
-    assert "--database-url or DURABLE_CONTEXT_DATABASE_URL" in ended.errors
-    assert "at 127.0.0.1:9: " in ended.errors
-    assert "python -m worker dev" in ended.errors
-    assert "secret" not in ended.errors
-
-
-@pytest.mark.parametrize(
-    ("url", "named"),
-    [
-        ("mysql://someone:secret@there/x", "'there/x' is not a database URL"),
-        ("host=there password=secret", "'host=there password=…' is not a database URL"),
-        ("postgresql://someone:sec/ret@127.0.0.1:9/x", "'127.0.0.1:9': the database URL"),
-        ("postgresql://someone:secret@there:port/x", "'there:port': the database URL"),
-        ("postgresql://127.0.0.1:9/x?password=s@secret", "at 127.0.0.1:9: "),
-    ],
-)
-async def test_a_wrong_database_url_is_named_without_its_password(
-    durable_context: Run, url: str, named: str
-):
-    ended = await durable_context("show", "orders", "--database-url", url)
-    assert ended.code == 1
-    assert named in ended.errors
-    assert "sec" not in ended.errors
-
-
-async def test_a_file_that_is_not_json_is_told_what_is_allowed(
-    durable_context: Run, tmp_path: Path
-):
-    file = tmp_path / "talk.csv"
-    file.write_text("role,content\nuser,hello\n")
-    ended = await durable_context("replay", file, *OFFLINE)
-    assert ended.code == 2
-    assert "not JSON" in ended.errors
-    assert "Allowed are JSON and JSON Lines" in ended.errors
-
-
 async def test_a_row_of_many_blocks_has_two_lines_of_80_columns_at_most():
     blocks = [
         Block(kind=kind, token_count=99, from_turn=first, to_turn=last)
@@ -262,75 +206,6 @@ async def test_a_row_of_many_blocks_has_two_lines_of_80_columns_at_most():
     assert "cp 1–112 · dg 113–114 · raw 115–116" in " ".join(printed.split())
     assert "ret 2" in printed
     assert len(printed.splitlines()) <= 3
-
-
-async def test_a_database_without_the_schema_says_how_to_make_it(
-    durable_context: Run, written: Write, connection: "asyncpg.Connection[asyncpg.Record]"
-):
-    await connection.execute("drop schema durable_context cascade")
-    ended = await durable_context("replay", written(talk(1)), *OFFLINE)
-    assert ended.code == 1
-    assert ended.errors.count("\n") == 1
-    assert "python -m durable_context.migrations" in ended.errors
-
-
-async def test_compaction_that_does_not_come_is_said_after_the_figures(
-    durable_context: Run, written: Write
-):
-    ended = await durable_context(
-        "replay",
-        written(talk(9)),
-        "--temporal",
-        "127.0.0.1:9",
-        "--flat-out",
-        "--wait-seconds",
-        "0.5",
-        "--json",
-    )
-    assert ended.code == 1
-    assert ended.figures["turns"] == 9
-    assert ended.figures["compactions"] == 0
-    assert "compaction of 'talk' was not done after 0.5 s" in ended.errors
-
-
-async def test_what_a_file_says_is_never_markup_for_the_terminal(
-    durable_context: Run, written: Write
-):
-    file = written([{"id": f"[red]{i}[/red]\x1b[31m", "messages": talk(1)} for i in range(2)])
-    ended = await durable_context("replay", file, *OFFLINE)
-    assert ended.code == 0, ended.errors
-    assert "[red]0[/red]\\x1b[31m" in ended.out
-    assert "\x1b" not in ended.out
-
-
-async def test_options_are_checked_with_exit_code_2(durable_context: Run, written: Write):
-    ended = await durable_context("replay", written(talk(1)), "--stretch", "0")
-    assert ended.code == 2
-    assert "--stretch" in ended.errors
-
-
-async def test_temporal_that_refuses_is_said_without_debug_text():
-    calls = CompactionCalls(await connect("127.0.0.1:9"), "compaction")
-
-    async def ask() -> int:
-        await calls.check()
-        return 0
-
-    said = StringIO()
-    with redirect_stderr(said), pytest.raises(Exit) as ended:
-        await asyncio.to_thread(run, ask())
-    assert ended.value.exit_code == 1
-    assert said.getvalue() == (
-        "durable-context: Temporal could not be asked: Connection refused (127.0.0.1:9)\n"
-    )
-
-
-@pytest.mark.parametrize("command", ["replay", "show"])
-async def test_switches_take_no_value(durable_context: Run, command: str):
-    ended = await durable_context(command, "--help")
-    rows = [line for line in ended.out.splitlines() if "--json" in line or "--prompt" in line]
-    assert rows
-    assert not any("bool" in row for row in rows)
 
 
 async def test_a_message_per_line_is_one_conversation(durable_context: Run, tmp_path: Path):
