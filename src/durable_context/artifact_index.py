@@ -20,18 +20,19 @@ _BYTES_PER_CHARACTER = 4
 _UNINDEXED = """
 select a.artifact_no, a.turn_no, coalesce(a.name, '') as name, a.media_type, a.line_count,
     s.headline, s.text as summary, c.sha256, c.size, c.compression, c.data, c.object_key
-from durable_context.artifacts a
+from durable_context.visible_artifacts a
 join durable_context.artifact_contents c on c.tenant = a.tenant and c.sha256 = a.sha256
 join lateral (
     select s.headline, s.text from durable_context.artifact_summaries s
     where s.tenant = a.tenant and s.sha256 = a.sha256
     order by s.recipe = $4 desc, s.degraded, s.created_at desc limit 1
 ) s on true
-where a.tenant = $1 and a.branch_uuid = $2 and (a.source = 'put' or a.turn_no <= $3)
+where a.tenant = $1 and a.seen_by = $2 and (a.source = 'put' or a.turn_no <= $3)
     and not exists (
-        select from durable_context.indexed_documents i
-        where i.branch_uuid = a.branch_uuid and i.to_turn = a.turn_no
+        select from durable_context.lineage l join durable_context.indexed_documents i
+            on i.branch_uuid = l.ancestor_uuid and i.to_turn = a.turn_no
             and i.artifact_no = a.artifact_no
+        where l.branch_uuid = $2 and a.artifact_no <= l.artifact_limit
     )
 order by a.artifact_no limit $5
 """

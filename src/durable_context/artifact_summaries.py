@@ -14,9 +14,9 @@ from durable_context.contracts import TurnRange
 from durable_context.database import Pool, acquired
 from durable_context.summarizers import SummaryDraft
 
-# What the turns brought is to have a summary before they get theirs. Of its own artifacts the
-# branch takes up whatever retrieval does not find yet: what earlier compactions missed, and what
-# was put by name. $1 tenant, $2 branch, $3 and $4 turns, $5 recipe.
+# What the turns brought is to have a summary before they get theirs. Besides, the branch takes up
+# whatever retrieval does not find yet: what earlier compactions missed, what was put by name, and
+# what no ancestor has come to. $1 tenant, $2 branch, $3 and $4 turns, $5 recipe.
 _COLUMNS = (
     "a.tenant, a.branch_uuid, a.artifact_no, a.turn_no, a.sha256, a.size, a.media_type,"
     " a.line_count, a.width, a.height, a.created_at"
@@ -30,12 +30,13 @@ _LACKING = f"""
         )
 """
 _UNINDEXED = f"""
-    select {_COLUMNS} from durable_context.artifacts a
-    where a.tenant = $1 and a.branch_uuid = $2 and (a.source = 'put' or a.turn_no <= $4)
+    select {_COLUMNS} from durable_context.visible_artifacts a
+    where a.tenant = $1 and a.seen_by = $2 and (a.source = 'put' or a.turn_no <= $4)
         and not exists (
-            select from durable_context.indexed_documents i
-            where i.branch_uuid = a.branch_uuid and i.to_turn = a.turn_no
+            select from durable_context.lineage l join durable_context.indexed_documents i
+                on i.branch_uuid = l.ancestor_uuid and i.to_turn = a.turn_no
                 and i.artifact_no = a.artifact_no
+            where l.branch_uuid = $2 and a.artifact_no <= l.artifact_limit
         )
 """
 _COUNT_DUE = f"select count(*) from ({_LACKING} union {_UNINDEXED}) due"

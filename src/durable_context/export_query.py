@@ -18,27 +18,22 @@ select b.conversation_id, b.branch_id, b.created_at, b.last_turn_at, b.encoding,
 from durable_context.branches b where b.tenant = $1 and b.branch_uuid = $2
 """
 
-# Artifacts are numbered by branch. Of an ancestor the first ones are seen, so that those of its own
-# ancestors before them number all without a gap.
+# Artifact numbers count along the lineage, with gaps where a branch was forked before others came.
+# The copy counts without. A document that a child and later its parent indexed is there once.
 _SEEN = """
-with seen as (
-    select l.*, coalesce(sum(n.artifacts) over (
-        order by l.depth desc rows between unbounded preceding and 1 preceding
-    ), 0)::integer as artifacts_before
-    from durable_context.lineage l, lateral (
-        select count(*) as artifacts from durable_context.artifacts a
-        where a.tenant = l.tenant and a.branch_uuid = l.ancestor_uuid
-            and a.turn_no <= l.to_turn and a.artifact_no <= l.artifact_limit
-    ) n
+with artifacts as (
+    select a.*, row_number() over (order by a.artifact_no)::integer as new_no
+    from durable_context.visible_artifacts a where a.tenant = $1 and a.seen_by = $2
+), documents as (
+    select distinct on (d.to_turn, d.artifact_no) d.*
+    from durable_context.lineage l
+    join durable_context.indexed_documents d
+        on d.tenant = l.tenant and d.branch_uuid = l.ancestor_uuid
+        and d.to_turn <= case when d.artifact_no = 0 then l.compacted_turn else l.to_turn end
+        and d.artifact_no <= l.artifact_limit
     where l.tenant = $1 and l.branch_uuid = $2
+    order by d.to_turn, d.artifact_no, l.depth
 )"""
-
-_DOCUMENTS = """
-from seen s
-join durable_context.indexed_documents d on d.tenant = s.tenant and d.branch_uuid = s.ancestor_uuid
-    and d.to_turn <= case when d.artifact_no = 0 then s.compacted_turn else s.to_turn end
-    and d.artifact_no <= s.artifact_limit
-"""
 
 _CONTENTS = """
 from durable_context.artifact_contents c where c.tenant = $1 and c.sha256 in (
@@ -75,7 +70,7 @@ select
         where s.tenant = $1 and s.seen_by = $2) as summaries,
     (select count(*) from durable_context.visible_checkpoints c
         where c.tenant = $1 and c.seen_by = $2) as checkpoints,
-    (select count(*) {_DOCUMENTS}) as documents,
+    (select count(*) from documents) as documents,
     (select count(*) {_COMPACTIONS}) as compactions
 """
 
@@ -105,13 +100,10 @@ where t.tenant = $1 and t.seen_by = $2 and t.turn_no between $3 and $4 order by 
 """
 
 ARTIFACTS = f"""{_SEEN}
-select s.artifacts_before + a.artifact_no as artifact_no, a.handle, a.turn_no, a.source,
+select a.new_no as artifact_no, a.handle, a.turn_no, a.source,
     a.message_no, a.part_no, a.name, a.version, a.media_type, a.sha256, a.size, a.token_count,
     a.line_count, a.width, a.height, a.schema_version, a.created_at
-from seen s
-join durable_context.artifacts a on a.tenant = s.tenant and a.branch_uuid = s.ancestor_uuid
-    and a.turn_no <= s.to_turn and a.artifact_no <= s.artifact_limit
-order by s.artifacts_before + a.artifact_no
+from artifacts a order by a.new_no
 """
 
 ARTIFACT_SUMMARIES = f"""
@@ -138,16 +130,15 @@ order by c.turn_no
 """
 
 DOCUMENTS = f"""{_SEEN}
-select d.from_turn, d.to_turn,
-    case when d.artifact_no = 0 then 0 else s.artifacts_before + d.artifact_no end as artifact_no,
-    d.length, coalesce(
+select d.from_turn, d.to_turn, coalesce(a.new_no, 0) as artifact_no, d.length, coalesce(
         json_object_agg(p.term, p.frequency order by p.term collate "C")
         filter (where p.term is not null), '{{}}'
     ) as frequencies
-{_DOCUMENTS}
+from documents d
+left join artifacts a on a.artifact_no = d.artifact_no
 left join durable_context.postings p on p.branch_uuid = d.branch_uuid and p.to_turn = d.to_turn
     and p.artifact_no = d.artifact_no
-group by d.branch_uuid, d.from_turn, d.to_turn, d.artifact_no, d.length, s.artifacts_before
+group by d.branch_uuid, d.from_turn, d.to_turn, d.artifact_no, a.new_no, d.length
 order by d.to_turn, artifact_no
 """
 

@@ -94,8 +94,8 @@ with branch as materialized (
         order by s.to_turn desc, s.artifact_no desc, s.branch_uuid
     ) as repetition
     from scored s
-    left join durable_context.artifacts a on s.artifact_no > 0 and a.tenant = $1
-        and a.branch_uuid = s.branch_uuid and a.artifact_no = s.artifact_no
+    left join durable_context.visible_artifacts a on s.artifact_no > 0 and a.tenant = $1
+        and a.seen_by = $2 and a.artifact_no = s.artifact_no
 ), hits as materialized (
     select m.* from matches m
     where m.repetition = 1 and m.score >= {WEAKEST} * (select max(s.score) from scored s)

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from durable_context.compaction_store import CompactionStore
 from durable_context.lag import lag_of
 from durable_context.models import BranchState
 from durable_context.policy import CompactionPolicy
@@ -22,6 +23,9 @@ async def inspect_branch(
     nodes = {node.summary_id: node for node in await store.summaries(branch_uuid)}
     covered = checkpoint.turn_no if checkpoint else 0
     tail = await store.turns(branch_uuid, covered + 1, figures.head_turn)
+    sizes = await CompactionStore(resources.pool, resources.tenant, branch_uuid).sizes(
+        covered, len(tail)
+    )
     return BranchState(
         conversation_id=lineage[0].conversation_id,
         branch_id=lineage[0].branch_id,
@@ -35,7 +39,7 @@ async def inspect_branch(
         checkpoints=tuple(one.checkpoint_id for one in checkpoints),
         frontier=tuple(nodes[node] for node in checkpoint.frontier) if checkpoint else (),
         tail=tail,
-        lag=lag_of(tail, figures.open_run_turn, policy),
+        lag=lag_of(tail, figures.open_run_turn, policy, sizes),
         artifacts=await resources.artifacts.list(branch_uuid),
         compactions=await store.compactions(branch_uuid, COMPACTIONS),
     )

@@ -89,14 +89,19 @@ _RANKED = f""", lexemes as materialized (
     where p.to_turn <= case when p.artifact_no = 0 then b.checkpoint_turn else b.head_turn end
     group by p.branch_uuid, p.from_turn, p.to_turn, p.artifact_no
     having sum(q.idf) >= {MATCHED_SHARE} * (select sum(idf) from query)
-    order by score desc, p.to_turn desc, p.artifact_no limit $8
-), hits as materialized (
-    select *, row_number() over (order by score desc, to_turn desc, artifact_no) as rank from scored
+    order by score desc, p.to_turn desc, p.artifact_no, p.branch_uuid limit 2 * $8
+), hits as materialized ( -- an artifact that a child indexed and later its parent is one
+    select *, row_number() over (order by score desc, to_turn desc, artifact_no) as rank
+    from (
+        select distinct on (to_turn, artifact_no) * from scored
+        order by to_turn, artifact_no, score desc, branch_uuid
+    ) s
+    order by rank limit $8
 ), found as materialized (
     select h.rank, a.handle, a.turn_no, a.name, a.media_type, a.size, s.headline, s.text,
         c.compression, c.sha256, c.data
     from hits h
-    join durable_context.artifacts a on a.tenant = $1 and a.branch_uuid = h.branch_uuid
+    join durable_context.visible_artifacts a on a.tenant = $1 and a.seen_by = $2
         and a.artifact_no = h.artifact_no
     left join lateral (
         select s.headline, s.text from durable_context.artifact_summaries s

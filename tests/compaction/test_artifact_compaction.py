@@ -438,7 +438,7 @@ async def test_secrets_of_an_artifact_reach_no_summary(
         assert secret not in row["text"] and secret not in row["headline"]
 
 
-async def test_a_child_summarizes_what_it_inherited_and_indexes_its_own(
+async def test_a_child_summarizes_and_indexes_what_it_inherited_and_its_own(
     branch: Branch, pool: Pool, connection: Connection
 ) -> None:
     summarizer = ScriptedSummarizer()
@@ -452,7 +452,7 @@ async def test_a_child_summarizes_what_it_inherited_and_indexes_its_own(
     assert (await work.batch(plan)).summarized == 2
     await work.commit(plan, await work.summarize(plan))
     await work.index_artifacts(plan)
-    assert [len(await _documents(connection, one)) for one in (branch, child)] == [0, 1]
+    assert [len(await _documents(connection, one)) for one in (branch, child)] == [0, 2]
     inherited, own = await child.artifacts()
     assert (await child.checkpoints())[-1].artifact_handles == (inherited.handle, own.handle)
     await _record(branch, 6, {}, start=9)

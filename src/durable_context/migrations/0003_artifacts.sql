@@ -21,6 +21,7 @@ alter table durable_context.artifact_contents alter column data set storage exte
 create table durable_context.artifacts (
     tenant text not null,
     branch_uuid uuid not null,
+    -- Counts 1, 2, 3 ... along the lineage, so that it tells artifacts that a branch sees apart.
     artifact_no integer not null check (artifact_no >= 1),
     -- 128 random bits. Unique in a branch only: an imported copy of a branch keeps its handles.
     handle text not null check (handle ~ '^art_[A-Za-z0-9_-]{22}$'),
@@ -98,7 +99,17 @@ create constraint trigger of_branch after insert on durable_context.artifacts
     deferrable initially deferred for each row execute function durable_context.check_artifact_turn();
 
 alter table durable_context.branches
-    add column artifact_count integer not null default 0;
+    add column artifact_count integer not null default 0; -- inherited ones included
+
+create function durable_context.count_on() returns trigger language plpgsql as $$
+begin
+    select p.artifact_count into new.artifact_count from durable_context.branches p
+        where p.tenant = new.tenant and p.branch_uuid = new.parent_uuid;
+    return new;
+end $$;
+
+create trigger artifacts_count_on before insert on durable_context.branches
+    for each row when (new.parent_uuid is not null) execute function durable_context.count_on();
 
 alter table durable_context.lineage
     -- Artifacts of the ancestor up to this number were there when the branch was made.
@@ -117,9 +128,8 @@ begin
     union all
     select new.tenant, new.branch_uuid, l.depth + 1, l.ancestor_uuid, l.from_turn,
         least(l.to_turn, new.fork_turn), least(l.compacted_turn, new.checkpoint_turn),
-        case when l.depth = 0 then p.artifact_count else l.artifact_limit end
+        least(l.artifact_limit, new.artifact_count)
     from durable_context.lineage l
-    join durable_context.branches p on p.tenant = new.tenant and p.branch_uuid = new.parent_uuid
     where l.tenant = new.tenant and l.branch_uuid = new.parent_uuid;
     return null;
 end $$;
@@ -130,7 +140,8 @@ create view durable_context.visible_artifacts as
     join durable_context.artifacts a on a.tenant = l.tenant and a.branch_uuid = l.ancestor_uuid
         and a.turn_no <= l.to_turn and a.artifact_no <= l.artifact_limit;
 
--- Leaves have artifact_no 0. An artifact is a document of its own among the postings.
+-- Leaves have artifact_no 0. An artifact is a document of its own among the postings, of the branch whose compaction
+-- came to it first: a child indexes what it inherited and no ancestor has indexed.
 alter table durable_context.indexed_documents
     add column artifact_no integer not null default 0,
     drop constraint indexed_leaves_pkey,
