@@ -1,5 +1,6 @@
 """What holds for every prompt, whatever the conversation and the budget."""
 
+import json
 from typing import Any
 
 from durable_context import CompactionPolicy, Message, PreparedContext
@@ -13,7 +14,7 @@ def check_prompt(prepared: PreparedContext, head_turn: int, policy: CompactionPo
     check_coverage(prepared, head_turn)
     check_pairing(prepared.messages)
     for message in prepared.messages:
-        str(message).encode()
+        json.dumps(message, ensure_ascii=False).encode()
 
 
 def check_tokens(prepared: PreparedContext) -> None:
