@@ -66,8 +66,8 @@ steps = st.lists(
         st.tuples(st.just("put"), numbers, st.sampled_from(["plan", "notes"])),
         st.tuples(st.just("prepare"), numbers, numbers),
     ),
-    min_size=6,
-    max_size=24,
+    min_size=10,
+    max_size=20,
 )
 
 
@@ -240,17 +240,18 @@ def _lines(size: str, word: str) -> str:
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(policy=policies, steps=steps)
+@given(policy=policies, trunk=st.lists(kinds, min_size=8, max_size=16), steps=steps)
 async def test_every_branch_of_any_tree_is_what_its_lineage_says(
     client: ContextClient,
     pool: Pool,
     connection: Connection,
     policy: CompactionPolicy,
+    trunk: list[str],
     steps: list[Any],
 ):
     client._policy = policy
     tree = Tree(pool, connection, await client.open_branch(uuid4().hex))
-    for action, number, argument in steps:
+    for action, number, argument in [("record", 0, trunk), ("compact", 0, True), *steps]:
         branch, told = tree.at(number)
         before = await tree.fingerprints()
         await getattr(tree, action)(number, argument)
