@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import asyncpg
+import pytest
 
 from durable_context import Branch, Budget, ContextClient, Turn
 from durable_context.errors import ArtifactNotFound, BranchConflict, HeadConflict
@@ -144,6 +145,28 @@ async def test_ten_forks_with_one_id_at_once_are_one_branch(
     assert len((await children[0].inspect()).lineage) == 2
     assert [event.kind for event in await all_events(children[0])] == ["forked"]
     await check_events_are_what_happened(connection)
+
+
+@pytest.mark.parametrize("made", [True, False], ids=["made", "not made after all"])
+async def test_forks_wait_for_one_of_their_id_that_is_being_made(
+    branch: Branch, client: ContextClient, connection: Connection, database_url: str, made: bool
+):
+    await record(branch, 9)
+    first = connection.transaction()
+    await first.start()
+    making = await connection.fetchval(
+        "select branch_uuid from durable_context.fork_branch('default', $1, 'child', 9, 2)",
+        branch.branch_uuid,
+    )
+    forks = [asyncio.create_task(branch.fork("child")) for _ in range(5)]
+    async with asyncio.timeout(30):
+        await _waiting(database_url, 5)
+        await (first.commit() if made else first.rollback())
+        children = await asyncio.gather(*forks)
+    assert len({child.branch_uuid for child in children}) == 1
+    assert (children[0].branch_uuid == making) is made
+    assert len(await client.branches("conversation")) == 2
+    assert [event.kind for event in await all_events(children[0])] == ["forked"]
 
 
 async def test_forks_with_one_id_at_several_turns_at_once_are_one_branch_and_refusals(
@@ -371,7 +394,7 @@ async def test_a_process_killed_between_object_and_row_leaves_an_object_and_noth
     loaded = await retried.load_artifact(str(turn.messages[3].artifact))
     assert loaded.content == LARGE
     assert _files(objects) == [left]
-    key = await connection.fetchval("select object_key from durable_context.artifact_contents")
+    key = await connection.fetchval("select object_key from durable_context.artifacts.contents")
     assert str(left).endswith(key)
 
 
