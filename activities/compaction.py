@@ -4,8 +4,8 @@ from temporalio import activity
 
 from activities.errors import as_temporal_errors
 from activities.heartbeats import heartbeats
-from durable_context.compaction import Compactor
-from durable_context.compaction_store import RunId
+from durable_context.compaction.compactor import Compactor
+from durable_context.compaction.store import RunId
 from durable_context.contracts import (
     COMMIT,
     INDEX,

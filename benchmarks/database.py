@@ -8,7 +8,7 @@ from uuid import UUID
 
 from benchmarks.corpus import Corpus
 from durable_context import Branch, CompactionPolicy, ContextClient
-from durable_context.compaction import Compactor
+from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import (
     CommitRequest,
     IndexRequest,

@@ -1,5 +1,5 @@
-"""fork() at the head of branches of several lengths, and prepare() deep in a lineage, each beside its
-bare counterpart.
+"""fork() at the head of branches of several lengths, and prepare() deep in a lineage, each beside
+its bare counterpart.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from durable_context import CompactionPolicy
-from durable_context.compaction import Compactor
+from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import (
     ArtifactsRequest,
     CommitRequest,

@@ -102,7 +102,7 @@ async def temporal_address(tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         return
     directory = tmp_path_factory.mktemp("temporal")
     async with TemporalServer(directory, source, ui=False) as server:
-        from durable_context.compaction_requests import register_search_attributes
+        from durable_context.compaction.requests import register_search_attributes
 
         client = await _connect(server.address)
         await register_search_attributes(client)

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from durable_context import CompactionPolicy, Message, PreparedContext
-from durable_context.messages import parse_message
 from durable_context.tokens import REPLY_OVERHEAD, token_counter
+from durable_context.turns.messages import parse_message
 
 
 def check_prompt(prepared: PreparedContext, head_turn: int, policy: CompactionPolicy) -> None:

@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 from durable_context.branch import Branch
-from durable_context.context_tools import ContextTool, get_context_tools
 from durable_context.tokens import token_counter
+from durable_context.tools.context_tools import ContextTool, get_context_tools
 
 COUNTER = token_counter("o200k_base")
 LINES = "".join(

@@ -15,8 +15,8 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
+from durable_context.artifacts.object_store import URL_VARIABLE
 from durable_context.errors import DurableContextError
-from durable_context.object_store import URL_VARIABLE
 from worker.errors import WorkerError
 from worker.settings import EXIT_ADDRESS_IN_USE, EXTRACTIVE, Settings
 

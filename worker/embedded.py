@@ -11,10 +11,10 @@ from typing import Self
 from rich.console import Console
 from temporalio.client import Client
 
+from durable_context.artifacts.object_store import URL_VARIABLE
+from durable_context.compaction.temporal_calls import connect, register_search_attributes
 from durable_context.migrations import migrate
-from durable_context.object_store import URL_VARIABLE
 from durable_context.summarizers.chain import summarizer_from_specs
-from durable_context.temporal_calls import connect, register_search_attributes
 from worker.data_directory import DataDirectory
 from worker.errors import ChildFailed
 from worker.go_build import Report

@@ -19,8 +19,8 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.compaction import CompactionActivities
-from durable_context.artifact_contents import ContentStore
-from durable_context.compaction import Compactor
+from durable_context.artifacts.contents import ContentStore
+from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
 from durable_context.database import Pool, create_pool
 from durable_context.migrations import check_schema

@@ -4,10 +4,9 @@ Record each turn, prepare each prompt; between the two, Temporal workflows compa
 `ContextClient` for the entry point.
 """
 
-from durable_context.artifact_reading import ArtifactContent
+from durable_context.artifacts.reading import ArtifactContent
 from durable_context.branch import Branch
 from durable_context.client import ContextClient
-from durable_context.context_tools import ContextTool, get_context_tools, run_tool_call
 from durable_context.errors import DurableContextError
 from durable_context.events import ContextEvent
 from durable_context.history_search import SearchHit
@@ -21,7 +20,14 @@ from durable_context.models import (
     Turn,
 )
 from durable_context.policy import CompactionPolicy
-from durable_context.prepared import Block, Budget, BudgetExceeded, Manifest, PreparedContext
+from durable_context.prompts.prepared import (
+    Block,
+    Budget,
+    BudgetExceeded,
+    Manifest,
+    PreparedContext,
+)
+from durable_context.tools.context_tools import ContextTool, get_context_tools, run_tool_call
 
 __all__ = [
     "Artifact",

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from durable_context.errors import InvalidArgument, InvalidTurn
-from durable_context.prepared import Budget, PreparedContext
+from durable_context.prompts.prepared import Budget, PreparedContext
 
 OnConflict = Literal["error", "append"]
 

@@ -17,17 +17,16 @@ from durable_context.arguments import (
     head_expected,
     seconds,
 )
-from durable_context.artifact_reading import ArtifactContent
-from durable_context.assembly import assemble
-from durable_context.compaction_store import CompactionStore
+from durable_context.artifacts.reading import ArtifactContent
+from durable_context.branch_store import BranchRow
+from durable_context.compaction.lag import next_segment, worth_a_hint
+from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionRequest, CompactionResult
 from durable_context.errors import CompactionTimeout, CompactionUnavailable
 from durable_context.events import ContextEvent
 from durable_context.history_search import SearchHit, search_history
 from durable_context.ids import check_ids, derived_id
 from durable_context.inspection import inspect_branch
-from durable_context.lag import next_segment, worth_a_hint
-from durable_context.messages import characters, exchanges, turn_messages, user_message_of
 from durable_context.models import (
     Artifact,
     BranchState,
@@ -39,14 +38,15 @@ from durable_context.models import (
     Turn,
 )
 from durable_context.policy import CompactionPolicy
-from durable_context.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
-from durable_context.prompt_state import read_prompt_state
+from durable_context.prompts.assembly import assemble
+from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
+from durable_context.prompts.state import read_prompt_state
 from durable_context.resources import Resources
-from durable_context.store import BranchRow
 from durable_context.stored_json import check_json_object
 from durable_context.text import clean, message_text
 from durable_context.tokens import token_counter
-from durable_context.turn_recorder import THREAD_CHARACTERS, NewTurn, record
+from durable_context.turns.messages import characters, exchanges, turn_messages, user_message_of
+from durable_context.turns.recorder import THREAD_CHARACTERS, NewTurn, record
 
 QUERY_CHARACTERS = 10_000
 """Of a longer user message only the beginning is searched with."""
@@ -189,7 +189,7 @@ class Branch:
         check_ids(branch_id=branch_id)
         check_turn("at_turn", at_turn)
         await self._tell_pending()
-        row = await self._store.fork_branch(
+        row = await self._resources.branches.fork(
             self.branch_uuid, self.branch_id, branch_id, at_turn, self.policy.keep_raw_turns
         )
         return Branch(self._resources, self.conversation_id, branch_id, row, self.policy)

@@ -5,25 +5,26 @@ import os
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Self
 
-from durable_context.artifact_contents import INLINE_LIMIT, ContentStore
-from durable_context.artifact_store import ArtifactStore
+from durable_context.artifacts.contents import INLINE_LIMIT, ContentStore
+from durable_context.artifacts.store import ArtifactStore
 from durable_context.branch import Branch
+from durable_context.branch_store import BranchRow, BranchStore
 from durable_context.database import Pool, create_pool
 from durable_context.errors import DatabaseUnavailable, InvalidArgument
 from durable_context.events import EventStore, PendingEvents
-from durable_context.exporting import export_branch
+from durable_context.exports.exporting import export_branch
+from durable_context.exports.importing import import_branch
 from durable_context.ids import check_ids
-from durable_context.importing import import_branch
 from durable_context.models import BranchInfo
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
-from durable_context.store import BranchRow, Store
+from durable_context.store import Store
 from durable_context.tokens import token_counter
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from durable_context.compaction_requests import CompactionRequests
+    from durable_context.compaction.requests import CompactionRequests
 
 DATABASE_URL = "DURABLE_CONTEXT_DATABASE_URL"
 FROM_ENVIRONMENT = "environment"
@@ -47,6 +48,7 @@ class ContextClient:
         self._resources = Resources(
             pool=pool,
             tenant=tenant,
+            branches=BranchStore(pool, tenant),
             store=Store(pool, tenant),
             contents=contents,
             artifacts=ArtifactStore(pool, tenant, contents),
@@ -54,7 +56,7 @@ class ContextClient:
             pending_events=PendingEvents(),
             requests=requests,
         )
-        self._store = self._resources.store
+        self._branches = self._resources.branches
         self._policy = policy
         self._encoding = encoding
 
@@ -105,7 +107,7 @@ class ContextClient:
     async def open_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
         """The branch, made if absent. Raises InvalidId."""
         check_ids(conversation_id=conversation_id, branch_id=branch_id)
-        row = await self._store.open_branch(
+        row = await self._branches.open(
             conversation_id, branch_id, encoding=self._encoding, text_search="english"
         )
         return self._branch(conversation_id, branch_id, row)
@@ -113,13 +115,13 @@ class ContextClient:
     async def find_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
         """The branch, which must exist. Raises UnknownBranch."""
         check_ids(conversation_id=conversation_id, branch_id=branch_id)
-        row = await self._store.find_branch(conversation_id, branch_id)
+        row = await self._branches.find(conversation_id, branch_id)
         return self._branch(conversation_id, branch_id, row)
 
     async def branches(self, conversation_id: str) -> tuple[BranchInfo, ...]:
         """The tree of a conversation, parents before their children; empty if there is none."""
         check_ids(conversation_id=conversation_id)
-        return await self._store.branches(conversation_id)
+        return await self._branches.of_conversation(conversation_id)
 
     def export_branch(self, conversation_id: str, branch_id: str = "main") -> AsyncIterator[str]:
         """The branch as lines of JSON, each with its end: see docs/export-format.md.
@@ -169,6 +171,6 @@ class ContextClient:
 def _requests(temporal: "Client | str | None") -> "CompactionRequests | None":
     if temporal is None:
         return None
-    from durable_context.compaction_requests import CompactionRequests
+    from durable_context.compaction.requests import CompactionRequests
 
     return CompactionRequests(None if temporal == FROM_ENVIRONMENT else temporal)

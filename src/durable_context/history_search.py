@@ -11,17 +11,17 @@ from uuid import UUID
 import asyncpg
 
 from durable_context import stored_json
-from durable_context.artifact_contents import decoded, unpack
-from durable_context.artifact_excerpts import ArtifactPassage, artifact_passages
+from durable_context.artifacts.contents import decoded, unpack
+from durable_context.artifacts.excerpts import ArtifactPassage, artifact_passages
 from durable_context.database import Pool, acquired
 from durable_context.errors import InvalidArgument
-from durable_context.excerpts import TurnPassage, heaviest_of, turn_passages
 from durable_context.models import Value
-from durable_context.prompt_query import EXCERPT_BYTES, EXCERPT_TURNS, QUERY_TERMS
-from durable_context.prompt_state import RetrievedTurn
+from durable_context.prompts.excerpts import TurnPassage, heaviest_of, turn_passages
+from durable_context.prompts.query import EXCERPT_BYTES, EXCERPT_TURNS, QUERY_TERMS
+from durable_context.prompts.state import RetrievedTurn
 from durable_context.redaction import redact
-from durable_context.sendable import sendable
 from durable_context.text import clean, one_line
+from durable_context.turns.sendable import sendable
 
 MOST_HITS = 50
 WEAKEST = 0.2
@@ -126,11 +126,11 @@ select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
     (select json_agg(json_build_array(q.term, q.idf)) from query q) as terms
 from hits h
 left join lateral (
-    select t.headline, t.text from durable_context.artifact_summaries t
+    select t.headline, t.text from durable_context.artifacts.summaries t
     where t.tenant = $1 and t.sha256 = h.sha256
     order by t.degraded, t.created_at desc, t.recipe limit 1
 ) t on true
-left join durable_context.artifact_contents c on c.tenant = $1 and c.sha256 = h.sha256
+left join durable_context.artifacts.contents c on c.tenant = $1 and c.sha256 = h.sha256
     and c.data is not null and c.size <= {EXCERPT_BYTES} and h.line_count is not null
 order by h.score desc, h.to_turn desc, h.handle
 """

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from durable_context.compaction_store import CompactionStore
-from durable_context.lag import lag_of
+from durable_context.compaction.lag import lag_of
+from durable_context.compaction.store import CompactionStore
 from durable_context.models import BranchState
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
@@ -16,8 +16,8 @@ async def inspect_branch(
 ) -> BranchState:
     """Several reads, each of a moment of its own. Raises UnknownBranch."""
     store = resources.store
-    figures = await store.branch_head(branch_uuid)
-    lineage = await store.lineage(branch_uuid)
+    figures = await resources.branches.head(branch_uuid)
+    lineage = await resources.branches.lineage(branch_uuid)
     checkpoints = await store.checkpoints(branch_uuid)
     checkpoint = checkpoints[-1] if checkpoints else None
     nodes = {node.summary_id: node for node in await store.summaries(branch_uuid)}

@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from durable_context.artifact_contents import ContentStore
-from durable_context.artifact_store import ArtifactStore
+from durable_context.artifacts.contents import ContentStore
+from durable_context.artifacts.store import ArtifactStore
+from durable_context.branch_store import BranchStore
 from durable_context.database import Pool
 from durable_context.events import EventStore, PendingEvents
 from durable_context.store import Store
 
 if TYPE_CHECKING:
-    from durable_context.compaction_requests import CompactionRequests
+    from durable_context.compaction.requests import CompactionRequests
 
 
 class Resources(NamedTuple):
@@ -17,6 +18,7 @@ class Resources(NamedTuple):
 
     pool: Pool
     tenant: str
+    branches: BranchStore
     store: Store
     contents: ContentStore
     artifacts: ArtifactStore

@@ -1,5 +1,5 @@
-"""Branches, turns, summaries and checkpoints in PostgreSQL. Every statement filters on the
-tenant.
+"""Turns, summaries and checkpoints in PostgreSQL, as a branch sees them. Every statement filters on
+the tenant.
 """
 
 from datetime import datetime
@@ -9,25 +9,21 @@ from uuid import UUID
 import asyncpg
 
 from durable_context import stored_json
-from durable_context.artifact_contents import KeptContents
+from durable_context.artifacts.contents import KeptContents
 from durable_context.database import Pool, acquired
 from durable_context.errors import (
-    BranchConflict,
     HeadConflict,
-    InvalidArgument,
     TurnKeyConflict,
     UnknownBranch,
 )
 from durable_context.models import (
-    Ancestor,
-    BranchInfo,
     Checkpoint,
     Compaction,
     Outcome,
     Summary,
     Turn,
 )
-from durable_context.recording import TurnRow
+from durable_context.turns.row import TurnRow
 
 TURN_COLUMNS = (
     "turn_no, turn_key, messages, token_count, outcome, continues, occurred_at, recorded_at,"
@@ -45,24 +41,6 @@ COMPACTION_COLUMNS = (
     "compaction_id, from_turn, to_turn, status, reason, attempts, error, recipe, tokens_before,"
     " tokens_after, usage, workflow_id, run_id, started_at, finished_at"
 )
-
-
-class BranchRow(NamedTuple):
-    """What of a branch never changes."""
-
-    branch_uuid: UUID
-    parent_id: str | None
-    fork_turn: int | None
-    encoding: str
-
-
-class BranchFigures(NamedTuple):
-    """What of a branch changes with each turn."""
-
-    head_turn: int
-    head_tokens: int
-    open_run_turn: int | None
-    encoding: str
 
 
 class Recorded(NamedTuple):
@@ -90,97 +68,6 @@ class Store:
     def __init__(self, pool: Pool, tenant: str) -> None:
         self._pool = pool
         self._tenant = tenant
-
-    async def open_branch(
-        self, conversation_id: str, branch_id: str, *, encoding: str, text_search: str
-    ) -> BranchRow:
-        """The branch, made if absent. One round trip when it exists."""
-        row = await self._find_branch(conversation_id, branch_id)
-        if row is None:
-            async with acquired(self._pool) as connection:
-                await connection.execute(
-                    "insert into durable_context.branches"
-                    " (tenant, conversation_id, branch_id, encoding, text_search)"
-                    " values ($1, $2, $3, $4, $5::text::regconfig) on conflict do nothing",
-                    self._tenant,
-                    conversation_id,
-                    branch_id,
-                    encoding,
-                    text_search,
-                )
-            row = await self.find_branch(conversation_id, branch_id)
-        return row
-
-    async def find_branch(self, conversation_id: str, branch_id: str) -> BranchRow:
-        """The branch, or UnknownBranch."""
-        row = await self._find_branch(conversation_id, branch_id)
-        if row is None:
-            raise UnknownBranch(
-                f"tenant {self._tenant!r} has no branch {branch_id!r} of conversation"
-                f" {conversation_id!r}"
-            )
-        return row
-
-    async def _find_branch(self, conversation_id: str, branch_id: str) -> BranchRow | None:
-        async with acquired(self._pool) as connection:
-            row = await connection.fetchrow(
-                "select b.branch_uuid, p.branch_id as parent_id, b.fork_turn, b.encoding"
-                " from durable_context.branches b"
-                " left join durable_context.branches p"
-                " on p.tenant = b.tenant and p.branch_uuid = b.parent_uuid"
-                " where b.tenant = $1 and b.conversation_id = $2 and b.branch_id = $3",
-                self._tenant,
-                conversation_id,
-                branch_id,
-            )
-        return BranchRow(*row) if row else None
-
-    async def fork_branch(
-        self, parent: UUID, parent_id: str, branch_id: str, at_turn: int | None, keep_raw_turns: int
-    ) -> BranchRow:
-        """One round trip, whatever the parent holds. Repeated, it returns the branch that is there.
-
-        Raises UnknownBranch, InvalidArgument, BranchConflict.
-        """
-        async with acquired(self._pool) as connection:
-            row = await connection.fetchrow(
-                "select * from durable_context.fork_branch($1, $2, $3, $4, $5)",
-                self._tenant,
-                parent,
-                branch_id,
-                at_turn,
-                keep_raw_turns,
-            )
-        assert row is not None
-        if row["status"] == "unknown_branch":
-            raise UnknownBranch(f"there is no branch {parent} for this tenant")
-        if row["status"] == "no_such_turn":
-            raise InvalidArgument(f"at_turn={at_turn}; allowed are 0 to {row['head_turn']}")
-        if row["status"] == "id_taken":
-            where = f" at turn {at_turn}" if at_turn is not None else ""
-            raise BranchConflict(
-                f"branch {branch_id!r} of the conversation exists and is not a fork of"
-                f" {parent_id!r}{where}"
-            )
-        return BranchRow(row["branch_uuid"], parent_id, row["fork_turn"], row["encoding"])
-
-    async def branches(self, conversation_id: str) -> tuple[BranchInfo, ...]:
-        """The tree of a conversation, parents before their children."""
-        async with acquired(self._pool) as connection:
-            rows = await connection.fetch(
-                "select b.conversation_id, b.branch_id, b.branch_uuid, p.branch_id as parent_id,"
-                " b.fork_turn, b.head_turn, b.checkpoint_turn, b.created_at, b.last_turn_at"
-                " from durable_context.branches b"
-                " left join durable_context.branches p"
-                " on p.tenant = b.tenant and p.branch_uuid = b.parent_uuid"
-                " where b.tenant = $1 and b.conversation_id = $2"
-                " order by (select count(*) from durable_context.lineage l"
-                " where l.tenant = $1 and l.branch_uuid = b.branch_uuid),"
-                " b.created_at, b.branch_id",
-                self._tenant,
-                conversation_id,
-            )
-        return tuple(BranchInfo.model_validate(dict(row)) for row in rows)
 
     async def record_turn(
         self,
@@ -243,33 +130,6 @@ class Store:
             checkpoint_turn=result["checkpoint_turn"],
             uncompacted_tokens=result["uncompacted_tokens"],
         )
-
-    async def branch_head(self, branch_uuid: UUID) -> BranchFigures:
-        async with acquired(self._pool) as connection:
-            row = await connection.fetchrow(
-                "select head_turn, head_tokens, open_run_turn, encoding"
-                " from durable_context.branches"
-                " where tenant = $1 and branch_uuid = $2",
-                self._tenant,
-                branch_uuid,
-            )
-        if row is None:
-            raise UnknownBranch(f"there is no branch {branch_uuid} for this tenant")
-        return BranchFigures(*row)
-
-    async def lineage(self, branch_uuid: UUID) -> tuple[Ancestor, ...]:
-        """The branch, its parent and so on, to the root."""
-        async with acquired(self._pool) as connection:
-            rows = await connection.fetch(
-                "select b.conversation_id, b.branch_id, b.branch_uuid, l.from_turn,"
-                " least(l.to_turn, b.head_turn) as to_turn"
-                " from durable_context.lineage l join durable_context.branches b"
-                " on b.tenant = l.tenant and b.branch_uuid = l.ancestor_uuid"
-                " where l.tenant = $1 and l.branch_uuid = $2 order by l.depth",
-                self._tenant,
-                branch_uuid,
-            )
-        return tuple(Ancestor.model_validate(dict(row)) for row in rows)
 
     async def turns(self, branch_uuid: UUID, from_turn: int, to_turn: int) -> tuple[Turn, ...]:
         async with acquired(self._pool) as connection:

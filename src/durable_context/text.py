@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from durable_context.media import is_stored_part, part_reference
+from durable_context.artifacts.media import is_stored_part, part_reference
 from durable_context.models import Message
 from durable_context.tokens import TokenCounter
 

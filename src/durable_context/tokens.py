@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import tiktoken
 
-from durable_context.media import is_stored_part, part_reference, part_tokens
+from durable_context.artifacts.media import is_stored_part, part_reference, part_tokens
 from durable_context.models import Message, ToolCall
 
 ENCODINGS: Final = ("cl100k_base", "o200k_base")

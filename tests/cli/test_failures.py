@@ -11,7 +11,7 @@ import pytest
 from typer import Exit
 
 from durable_context.cli.failures import run
-from durable_context.temporal_calls import CompactionCalls, connect
+from durable_context.compaction.temporal_calls import CompactionCalls, connect
 from tests.cli.conversations import talk
 from tests.cli.running import Run
 

@@ -10,10 +10,10 @@ import asyncpg
 import pytest
 
 from durable_context import Branch, CompactionPolicy, ContextClient
-from durable_context import artifact_batch as batch_module
-from durable_context.artifact_contents import ContentStore, StoredContent
-from durable_context.artifact_source import READ_CHARACTERS, RULE, excerpt
-from durable_context.compaction import Compactor
+from durable_context.artifacts import batch as batch_module
+from durable_context.artifacts.contents import ContentStore, StoredContent
+from durable_context.artifacts.source import READ_CHARACTERS, RULE, excerpt
+from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import (
     ArtifactsRequest,
     ArtifactsResult,
@@ -463,7 +463,7 @@ async def test_a_child_summarizes_and_indexes_what_it_inherited_and_its_own(
 async def test_a_checkpoint_names_what_its_own_turns_brought(
     branch: Branch, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("durable_context.compaction_store.MAX_HANDLES", 2)
+    monkeypatch.setattr("durable_context.compaction.store.MAX_HANDLES", 2)
     await _record(branch, 14, {n: report(f"Report{n}") for n in (1, 2, 3, 8)})
     while await compact_once(pool, branch.branch_uuid, POLICY):
         pass
@@ -580,7 +580,7 @@ async def _record(branch: Branch, count: int, reports: dict[int, str], start: in
 
 async def _summaries(connection: Connection) -> list[asyncpg.Record]:
     return await connection.fetch(
-        "select * from durable_context.artifact_summaries order by created_at"
+        "select * from durable_context.artifacts.summaries order by created_at"
     )
 
 
@@ -594,10 +594,10 @@ async def _documents(connection: Connection, branch: Branch) -> list[asyncpg.Rec
 
 async def _damage(connection: Connection, artifact: Artifact) -> None:
     await connection.execute(
-        "alter table durable_context.artifact_contents disable trigger immutable"
+        "alter table durable_context.artifacts.contents disable trigger immutable"
     )
     await connection.execute(
-        "update durable_context.artifact_contents set data = 'other' where sha256 = $1",
+        "update durable_context.artifacts.contents set data = 'other' where sha256 = $1",
         bytes.fromhex(artifact.sha256),
     )
 

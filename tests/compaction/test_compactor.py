@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from durable_context import Branch, CompactionPolicy, ContextClient
-from durable_context.compaction import Compactor
-from durable_context.compaction_store import CompactionStore, RunId
+from durable_context.compaction.compactor import Compactor
+from durable_context.compaction.lag import lag_of
+from durable_context.compaction.store import CompactionStore, RunId
 from durable_context.contracts import (
     CommitRequest,
     CommitResult,
@@ -22,7 +23,6 @@ from durable_context.contracts import (
 )
 from durable_context.database import Pool
 from durable_context.errors import StalePlan, UnknownBranch
-from durable_context.lag import lag_of
 from tests.compacting import compact_all
 from tests.compaction.scripted import ScriptedSummarizer
 from tests.turns import exchange, numbered

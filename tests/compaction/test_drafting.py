@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from durable_context import Branch, CompactionPolicy, ContextClient
-from durable_context.compaction import Compactor
+from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import PlanRequest, SummarizeRequest, SummarizeResult
 from durable_context.database import Pool
 from durable_context.errors import (

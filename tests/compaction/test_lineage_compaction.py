@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 from durable_context import Branch, ContextClient
-from durable_context.compaction_store import CompactionStore, RunId
+from durable_context.compaction.draft_store import DraftStore
+from durable_context.compaction.store import CompactionStore, RunId
 from durable_context.contracts import CommitResult, NodeRange, Plan, SummarizeResult
 from durable_context.database import Pool
-from durable_context.draft_store import DraftStore
 from durable_context.errors import SummarizerRejected
 from tests.compaction.scripted import ScriptedSummarizer
 from tests.compaction.test_compactor import POLICY, Steps

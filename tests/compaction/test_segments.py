@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durable_context import CompactionPolicy
-from durable_context.contracts import NodeRange
-from durable_context.segments import (
+from durable_context.compaction.segments import (
     TurnSize,
     compactable_turn,
     completed_nodes,
@@ -15,6 +14,7 @@ from durable_context.segments import (
     next_frontier,
     segment_ends,
 )
+from durable_context.contracts import NodeRange
 
 policies = st.builds(
     CompactionPolicy,

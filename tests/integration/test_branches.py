@@ -319,7 +319,7 @@ async def test_an_unknown_branch_cannot_be_forked(root: Branch, make_client: Any
         stranger._resources,
         "conversation",
         "main",
-        await root._store.find_branch("conversation", "main"),
+        await root._resources.branches.find("conversation", "main"),
         CompactionPolicy(),
     )
     with pytest.raises(UnknownBranch):

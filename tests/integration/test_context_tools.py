@@ -9,9 +9,9 @@ import pytest
 
 from durable_context import Budget, CompactionPolicy, ContextClient
 from durable_context.branch import Branch
-from durable_context.context_tools import ContextTool, get_context_tools, run_tool_call
 from durable_context.errors import DatabaseUnavailable, InvalidArgument
 from durable_context.models import ToolCall
+from durable_context.tools.context_tools import ContextTool, get_context_tools, run_tool_call
 from tests.tool_answers import COUNTER, LINES, body, by_name
 from tests.turns import call, calling, chat, numbered
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from durable_context import Branch, CompactionPolicy, ContextClient
-from durable_context.compaction import Compactor
+from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import PlanRequest
 from durable_context.database import Pool
 from durable_context.events import ContextEvent

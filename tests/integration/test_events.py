@@ -7,11 +7,11 @@ import asyncpg
 import pytest
 
 from durable_context import Budget, CompactionPolicy, ContextClient
-from durable_context.compaction import Compactor
-from durable_context.compaction_store import CompactionStore, RunId
+from durable_context.compaction.compactor import Compactor
+from durable_context.compaction.draft_store import DraftStore
+from durable_context.compaction.store import CompactionStore, RunId
 from durable_context.contracts import NodeRange, PlanRequest
 from durable_context.database import Pool
-from durable_context.draft_store import DraftStore
 from durable_context.events import KEPT, EventKind, EventStore
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from tests.compacting import compact_all

@@ -14,7 +14,7 @@ import pytest
 from durable_context import ContextClient
 from durable_context.database import Pool
 from durable_context.errors import BranchConflict, InvalidExport, InvalidId
-from durable_context.export_lines import LONGEST_LINE, MOST_PIECES
+from durable_context.exports.lines import LONGEST_LINE, MOST_PIECES
 from tests.exports import POLICY, eventful, exported, rows, without_ids
 from tests.turns import chat
 

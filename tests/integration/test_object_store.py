@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from durable_context.artifact_contents import LARGEST, ContentStore, KeptContents, StoredContent
+from durable_context.artifacts.contents import LARGEST, ContentStore, KeptContents, StoredContent
+from durable_context.artifacts.object_store import ObjectStore
 from durable_context.errors import (
     ArtifactDamaged,
     ArtifactStoreUnavailable,
     ArtifactTooLarge,
     InvalidArgument,
 )
-from durable_context.object_store import ObjectStore
 from tests.s3_server import ACCESS_KEY, S3Server
 
 KEY = re.compile(r"([0-9a-f]{64})/([0-9a-f]{2})/([0-9a-f]{64})(\.z)?")
@@ -312,7 +312,7 @@ async def test_a_file_and_the_directories_to_it_are_synced_before_the_row_can_po
 
 WRITING = """
 import asyncio, itertools, random, sys
-from durable_context.artifact_contents import ContentStore
+from durable_context.artifacts.contents import ContentStore
 
 async def main():
     contents = ContentStore(sys.argv[1])
@@ -354,7 +354,7 @@ def _size(path: Path) -> int:
 SMALL = """
 import asyncio, sys
 from durable_context import ContextClient
-from durable_context.artifact_contents import ContentStore
+from durable_context.artifacts.contents import ContentStore
 
 kept = asyncio.run(ContentStore("memory:///").keep("t", [b"x" * 1_048_576]))
 assert kept.object_keys == [None]

@@ -9,7 +9,7 @@ import pytest
 from durable_context import Budget, CompactionPolicy, ContextClient
 from durable_context.database import Pool
 from durable_context.errors import InvalidTurn
-from durable_context.prompt_state import READ_PROMPT
+from durable_context.prompts.state import READ_PROMPT
 from tests.compacting import compact_all, compact_once
 from tests.prompts import check_prompt, kinds, raw_turns
 from tests.turns import chat, exchange, numbered

@@ -19,7 +19,7 @@ from durable_context.errors import (
     TurnKeyConflict,
     UnknownBranch,
 )
-from durable_context.prepared import Budget
+from durable_context.prompts.prepared import Budget
 from tests.turns import call, calling, chat, exchange, numbered, result
 
 

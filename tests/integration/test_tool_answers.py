@@ -8,8 +8,8 @@ import pytest
 
 from durable_context import ContextClient
 from durable_context.branch import Branch
-from durable_context.context_tools import ContextTool
 from durable_context.database import Pool
+from durable_context.tools.context_tools import ContextTool
 from tests.compacting import compact_all
 from tests.tool_answers import DATA, LINES, PNG, body, by_name, read_on
 from tests.turns import call, calling, chat, exchange, numbered, result

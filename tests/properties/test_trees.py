@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from durable_context import Branch, Budget, BudgetExceeded, CompactionPolicy, ContextClient
 from durable_context.database import Pool
 from durable_context.errors import ArtifactNotFound
-from durable_context.rendering import is_record
+from durable_context.prompts.rendering import is_record
 from tests.compacting import compact_all, compact_once
 from tests.oracle import WORD, ToldArtifact, ToldBranch, ToldTurn, words
 from tests.prompts import check_prompt, raw_turns

@@ -18,7 +18,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from durable_context import Branch, ContextClient, artifact_batch
-from durable_context.compaction_requests import CompactionRequests
+from durable_context.compaction.requests import CompactionRequests
 from durable_context.database import Pool, create_pool
 from durable_context.errors import CompactionFailed, SummarizerUnavailable
 from durable_context.migrations import migrate

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durable_context.artifact_contents import (
+from durable_context.artifacts.contents import (
     COUNTED_WHOLE,
     count_tokens,
     decoded,
@@ -18,7 +18,7 @@ from durable_context.artifact_contents import (
     pack,
     unpack,
 )
-from durable_context.artifact_reading import ArtifactContent, count_lines, cut, is_text_type
+from durable_context.artifacts.reading import ArtifactContent, count_lines, cut, is_text_type
 from durable_context.errors import ArtifactDamaged, InvalidArgument
 from durable_context.models import Artifact
 from durable_context.tokens import token_counter

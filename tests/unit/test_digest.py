@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from durable_context.digest import digest_of
 from durable_context.models import Message, Outcome, ToolCall
 from durable_context.tokens import ENCODINGS, token_counter
+from durable_context.turns.digest import digest_of
 
 COUNTER = token_counter("o200k_base")
 

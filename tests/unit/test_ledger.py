@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from durable_context.ledger import (
+from durable_context.models import LedgerEntry, LedgerKind, Message, ToolCall
+from durable_context.tokens import ENCODINGS, token_counter
+from durable_context.turns.ledger import (
     ENTRIES_PER_TURN,
     cap_ledger,
     ledger_line,
@@ -16,8 +18,6 @@ from durable_context.ledger import (
     merge_ledgers,
     missing_from,
 )
-from durable_context.models import LedgerEntry, LedgerKind, Message, ToolCall
-from durable_context.tokens import ENCODINGS, token_counter
 
 COUNTER = token_counter("o200k_base")
 

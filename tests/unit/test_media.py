@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durable_context.media import (
+from durable_context.artifacts.media import (
     BinaryPart,
     binary_part,
     is_stored_part,
@@ -21,7 +21,7 @@ from durable_context.media import (
     shown_name,
     stored_part,
 )
-from durable_context.media_tokens import (
+from durable_context.artifacts.media_tokens import (
     AUDIO_OVERHEAD,
     IMAGE_TOKENS,
     LOW_DETAIL_IMAGE_TOKENS,
@@ -31,9 +31,9 @@ from durable_context.media_tokens import (
     image_tokens,
 )
 from durable_context.models import Message
-from durable_context.sendable import sendable, to_openai
 from durable_context.text import clean, message_text
 from durable_context.tokens import token_counter
+from durable_context.turns.sendable import sendable, to_openai
 
 COUNTER = token_counter("o200k_base")
 HANDLE = "art_AbCdEfGhIjKlMnOpQrStUv"

@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable_context import tokens
-from durable_context.media_tokens import IMAGE_TOKENS, LOW_DETAIL_IMAGE_TOKENS, PART_TOKENS
+from durable_context.artifacts.media_tokens import (
+    IMAGE_TOKENS,
+    LOW_DETAIL_IMAGE_TOKENS,
+    PART_TOKENS,
+)
 from durable_context.models import Message, ToolCall
 from durable_context.text import section
 from durable_context.tokens import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from durable_context.models import Message, ToolCall
 from durable_context.tokens import TokenCounter, token_counter
-from durable_context.views import content_view, view_of
+from durable_context.turns.views import content_view, view_of
 
 COUNTER = token_counter("o200k_base")
 LOG = "\n".join(f"2024-05-20 12:00:{i:02d} worker {i} finished job {i * 17}" for i in range(400))

@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from durable_context import Branch, ContextClient
-from durable_context.compaction_requests import CompactionRequests
+from durable_context.compaction.requests import CompactionRequests
 from durable_context.database import Pool
 from tests.model_server import ModelServer
 from tests.workflows.orchestration import Orchestration, StartWorker

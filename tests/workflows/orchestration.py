@@ -13,9 +13,9 @@ from temporalio.worker import Worker
 
 from activities.compaction import CompactionActivities
 from durable_context import Branch, CompactionPolicy
-from durable_context.artifact_contents import ContentStore
-from durable_context.compaction import Compactor
-from durable_context.compaction_requests import CompactionRequests
+from durable_context.artifacts.contents import ContentStore
+from durable_context.compaction.compactor import Compactor
+from durable_context.compaction.requests import CompactionRequests
 from durable_context.contracts import (
     CompactionRequest,
     CompactionResult,

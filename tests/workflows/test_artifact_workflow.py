@@ -7,7 +7,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.compaction import CompactionActivities
 from durable_context import Branch
-from durable_context import artifact_batch as batch_module
+from durable_context.artifacts import batch as batch_module
 from durable_context.contracts import (
     PROGRESS,
     SUMMARIZE_ARTIFACTS,

@@ -16,8 +16,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from durable_context import Branch, ContextClient
-from durable_context import compaction_requests as module
-from durable_context.compaction_requests import CompactionRequests, register_search_attributes
+from durable_context.compaction import requests as module
+from durable_context.compaction.requests import CompactionRequests, register_search_attributes
 from durable_context.contracts import (
     COMPACTION_WORKFLOW,
     SEARCH_ATTRIBUTES,

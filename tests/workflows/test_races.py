@@ -7,8 +7,8 @@ from collections import Counter
 from temporalio.client import WorkflowExecutionStatus
 
 from durable_context import Branch, ContextClient
+from durable_context.compaction.temporal_calls import CompactionCalls
 from durable_context.contracts import compaction_workflow_id
-from durable_context.temporal_calls import CompactionCalls
 from tests.turns import numbered
 from tests.workflows.orchestration import QUICK, Orchestration, StartWorker
 

@@ -15,7 +15,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from activities.compaction import CompactionActivities
-from durable_context.compaction import Compactor
+from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import (
     COMMIT,
     SUMMARIZE,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from durable_context.artifact_reading import ArtifactContent
+from durable_context.artifacts.reading import ArtifactContent
 from durable_context.cli.artifact_view import artifact_text
 from durable_context.cli.connecting import connect
 from durable_context.cli.failures import BAD_INPUT, FAILED, complain, run

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from durable_context.artifact_reading import ArtifactContent
+from durable_context.artifacts.reading import ArtifactContent
 from durable_context.cli.output import one_line, titled_table
 from durable_context.models import Artifact
 

@@ -36,7 +36,7 @@ async def history_figures(
     )
     if temporal is None or not runs:
         return []
-    from durable_context.temporal_calls import connect
+    from durable_context.compaction.temporal_calls import connect
 
     client = await connect(None if temporal == FROM_ENVIRONMENT else temporal)
     limit = asyncio.Semaphore(_AT_ONCE)

@@ -13,7 +13,7 @@ from durable_context.cli.export_command import STANDARD
 from durable_context.cli.failures import BAD_INPUT, complain, run
 from durable_context.cli.options import DatabaseUrl, Tenant
 from durable_context.errors import InvalidExport
-from durable_context.export_lines import LONGEST_LINE, read_header
+from durable_context.exports.lines import LONGEST_LINE, read_header
 
 
 def import_(

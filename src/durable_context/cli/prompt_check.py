@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from durable_context import PreparedContext
-from durable_context.messages import parse_message
 from durable_context.models import Message
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
+from durable_context.turns.messages import parse_message
 
 _MAIN_LINE = ("checkpoint", "digest", "raw")
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from durable_context import BudgetExceeded, PreparedContext
 from durable_context.cli.output import plain
 from durable_context.cli.replay_view import turn_range
-from durable_context.prepared import Block, Reduction
+from durable_context.prompts.prepared import Block, Reduction
 
 
 def print_prompt(out: Console, prepared: PreparedContext | BudgetExceeded) -> None:

@@ -133,7 +133,7 @@ create table durable_context.checkpoints (
     -- Summary ids, oldest first, covering turns 1..turn_no once.
     frontier uuid[] not null check (cardinality(frontier) >= 1),
     leaf_count integer not null check (leaf_count >= 1),
-    -- Where each part of the text begins and ends and what it shrinks to: see durable_context.rendering.
+    -- Where each part of the text begins and ends and what it shrinks to: see durable_context.prompts.rendering.
     sections json not null,
     ledger json not null,
     text text not null,

@@ -41,8 +41,8 @@ def main(
 
 
 async def _register() -> None:
-    from durable_context.compaction_requests import register_search_attributes
-    from durable_context.temporal_calls import connect
+    from durable_context.compaction.requests import register_search_attributes
+    from durable_context.compaction.temporal_calls import connect
 
     await register_search_attributes(await connect(None))
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple, cast
 
-from durable_context.ledger_cues import error_line, is_error
 from durable_context.models import Message, ToolCall
 from durable_context.text import ELLIPSIS, message_text, one_line, shorten
 from durable_context.tokens import TokenCounter
+from durable_context.turns.ledger_cues import error_line, is_error
 
 SUMMARY_LINE: Final = "Summary of all of it: "
 """Begins the line after the view of an offloaded result that says what all of it is."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from durable_context.models import Message, Summary, Turn
+from durable_context.prompts.rendering import turns_label
 from durable_context.redaction import redact
-from durable_context.rendering import turns_label
 from durable_context.summarizers import SummaryDraft, SummaryRequest
 from durable_context.text import clean, message_text, one_line
 from durable_context.tokens import TokenCounter
-from durable_context.views import content_view
+from durable_context.turns.views import content_view
 
 _RESULT_TOKENS: Final = 400
 """A tool's result or a call's arguments of over twice this many tokens are shown as a view."""

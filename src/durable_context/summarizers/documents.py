@@ -13,7 +13,7 @@ from durable_context.summarizers.selection import Selection, select
 from durable_context.summarizers.spoken import ends, plain_sentences
 from durable_context.text import ELLIPSIS, clean, message_text, shorten
 from durable_context.tokens import TokenCounter
-from durable_context.views import content_view
+from durable_context.turns.views import content_view
 
 _READ: Final = 60_000
 _SENTENCES: Final = 300

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from durable_context.models import Summary
+from durable_context.prompts.rendering import turns_label
 from durable_context.redaction import redact
-from durable_context.rendering import turns_label
 from durable_context.summarizers.attributed import TOOLS, Said, read_lines
 from durable_context.summarizers.headlines import joined_headline
 from durable_context.summarizers.selection import Selection, select

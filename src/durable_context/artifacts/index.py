@@ -1,0 +1,141 @@
+"""Makes artifacts documents of their own among the postings that retrieval ranks by: terms of their
+names, their summaries and of text itself.
+"""
+
+import asyncio
+from typing import NamedTuple
+from uuid import UUID
+
+from durable_context.artifacts.contents import ContentStore, StoredContent, decoded
+from durable_context.artifacts.reading import is_text_type
+from durable_context.database import Pool, acquired
+from durable_context.errors import ArtifactDamaged
+from durable_context.text import clean
+
+INDEXED_CHARACTERS = 100_000
+"""Of a text. A tsvector over 1 MB is an error."""
+AT_ONCE = 20
+_BYTES_PER_CHARACTER = 4
+
+_UNINDEXED = """
+select a.artifact_no, a.turn_no, coalesce(a.name, '') as name, a.media_type, a.line_count,
+    s.headline, s.text as summary, c.sha256, c.size, c.compression, c.data, c.object_key
+from durable_context.visible_artifacts a
+join durable_context.artifacts.contents c on c.tenant = a.tenant and c.sha256 = a.sha256
+join lateral (
+    select s.headline, s.text from durable_context.artifacts.summaries s
+    where s.tenant = a.tenant and s.sha256 = a.sha256
+    order by s.recipe = $4 desc, s.degraded, s.created_at desc limit 1
+) s on true
+where a.tenant = $1 and a.seen_by = $2 and (a.source = 'put' or a.turn_no <= $3)
+    and not exists (
+        select from durable_context.lineage l join durable_context.indexed_documents i
+            on i.branch_uuid = l.ancestor_uuid and i.to_turn = a.turn_no
+            and i.artifact_no = a.artifact_no
+        where l.branch_uuid = $2 and a.artifact_no <= l.artifact_limit
+    )
+order by a.artifact_no limit $5
+"""
+_ADD = """
+with document as (
+    select to_tsvector(b.text_search, $5) as terms from durable_context.branches b
+    where b.tenant = $1 and b.branch_uuid = $2
+),
+counted as (
+    select u.lexeme, coalesce(cardinality(u.positions), 1) as frequency
+    from document d cross join unnest(d.terms) u
+),
+added as (
+    insert into durable_context.indexed_documents (
+        tenant, branch_uuid, to_turn, from_turn, artifact_no, length
+    )
+    select $1, $2, $3, $3, $4, coalesce(sum(frequency), 0) from counted
+    on conflict do nothing
+    returning length
+),
+posted as (
+    insert into durable_context.postings (
+        branch_uuid, term, to_turn, from_turn, artifact_no, frequency, length
+    )
+    select $2, c.lexeme, $3, $3, $4, least(c.frequency, 32767), a.length
+    from counted c cross join added a
+)
+update durable_context.branches b set
+    indexed_documents = b.indexed_documents + 1,
+    indexed_terms = b.indexed_terms + a.length
+from added a where b.tenant = $1 and b.branch_uuid = $2
+"""
+
+
+class _Document(NamedTuple):
+    artifact_no: int
+    turn_no: int
+    name: str
+    media_type: str
+    line_count: int | None
+    headline: str
+    summary: str
+    sha256: bytes
+    size: int
+    compression: str
+    data: bytes | None
+    object_key: str | None
+
+    @property
+    def is_text(self) -> bool:
+        return self.line_count is not None or is_text_type(self.media_type)
+
+
+class ArtifactIndex:
+    """Artifacts of one branch as documents. `recipe`: whose summaries are preferred."""
+
+    def __init__(
+        self, pool: Pool, tenant: str, branch_uuid: UUID, contents: ContentStore, recipe: str
+    ) -> None:
+        self._pool = pool
+        self._tenant = tenant
+        self._branch = branch_uuid
+        self._contents = contents
+        self._recipe = recipe
+
+    async def add(self, to_turn: int) -> None:
+        """Index what has a summary and was brought by turns up to `to_turn` or put by name.
+
+        Idempotent: an indexed artifact is passed over. Raises ArtifactStoreUnavailable.
+        """
+        while found := await self._unindexed(to_turn):
+            for document in found:
+                await self._add(document)
+
+    async def _unindexed(self, to_turn: int) -> list[_Document]:
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                _UNINDEXED, self._tenant, self._branch, to_turn, self._recipe, AT_ONCE
+            )
+        return [_Document(*row) for row in rows]
+
+    async def _add(self, document: _Document) -> None:
+        text = await self._text(document) if document.is_text else ""
+        said = "\n".join([document.name, document.headline, document.summary, text])
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                _ADD,
+                self._tenant,
+                self._branch,
+                document.turn_no,
+                document.artifact_no,
+                clean(said),
+            )
+
+    async def _text(self, document: _Document) -> str:
+        """Its beginning; of a damaged content nothing, so that at least its name is found."""
+        stored = StoredContent(*document[7:])
+        try:
+            content = await self._contents.load(self._tenant, stored)
+        except ArtifactDamaged:
+            return ""
+        return await asyncio.to_thread(_beginning, content)
+
+
+def _beginning(content: bytes) -> str:
+    return decoded(content[: _BYTES_PER_CHARACTER * INDEXED_CHARACTERS])[:INDEXED_CHARACTERS]

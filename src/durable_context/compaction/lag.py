@@ -1,0 +1,56 @@
+"""How far compaction is behind, and whether a segment is due."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from durable_context.compaction.segments import TurnSize, compactable_turn, due_segment
+from durable_context.compaction.store import BranchHead, CompactionStore
+from durable_context.models import Lag, Turn
+from durable_context.policy import CompactionPolicy
+from durable_context.store import Recorded
+
+
+async def next_segment(
+    store: CompactionStore, head: BranchHead, policy: CompactionPolicy
+) -> list[TurnSize]:
+    """The turns of the next segment, if it is due. Reads no content."""
+    if head.head_turn - policy.keep_raw_turns <= head.checkpoint_turn:
+        return []
+    run = await store.newest_of_run(head, policy.run_raw_tokens)
+    turns = await store.sizes(head.checkpoint_turn, policy.segment_turns)
+    end = due_segment(turns, compactable_turn(head.head_turn, run, policy), policy)
+    return [turn for turn in turns if end is not None and turn.turn_no <= end]
+
+
+def worth_a_hint(recorded: Recorded, continues: bool, policy: CompactionPolicy) -> bool:
+    """Whether a segment may be due, from what recording returned: errs on the side of asking."""
+    turns = recorded.head_turn - recorded.checkpoint_turn - policy.keep_raw_turns
+    if continues and recorded.uncompacted_tokens <= policy.run_raw_tokens:
+        return False
+    return turns >= policy.segment_turns or (
+        turns > 0 and recorded.uncompacted_tokens >= policy.segment_tokens
+    )
+
+
+def lag_of(
+    tail: Sequence[Turn],
+    open_run_turn: int | None,
+    policy: CompactionPolicy,
+    sizes: Sequence[TurnSize] | None = None,
+) -> Lag:
+    """The part of the tail, oldest first, that need not stay raw.
+
+    `sizes` are those of the tail (`CompactionStore.sizes`), which differ from what the turns count
+    where something was offloaded.
+    """
+    if not tail:
+        return Lag(turns=0, tokens=0, seconds=0.0)
+    if sizes is None:
+        sizes = [TurnSize(turn.turn_no, turn.token_count, turn.token_count) for turn in tail]
+    begins = open_run_turn or tail[-1].turn_no + 1
+    run = [size for size in reversed(sizes) if size.turn_no >= begins]
+    last = compactable_turn(tail[-1].turn_no, run, policy)
+    behind = [turn for turn in tail if turn.turn_no <= last]
+    age = (datetime.now(UTC) - behind[0].recorded_at).total_seconds() if behind else 0.0
+    tokens = sum(size.token_count for size in sizes if size.turn_no <= last)
+    return Lag(turns=len(behind), tokens=tokens, seconds=max(age, 0.0))

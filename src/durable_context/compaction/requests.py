@@ -1,0 +1,146 @@
+"""The library's side toward Temporal: hints that nobody waits for and that may be lost, and
+compaction on request. temporalio is imported when Temporal is first needed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from durable_context.contracts import COMPACTION_TASK_QUEUE, CompactionRequest, CompactionResult
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from durable_context.compaction.temporal_calls import CompactionCalls
+
+logger = logging.getLogger(__name__)
+
+HINT_SECONDS = 0.5
+"""Hard bound on a hint. The call's own timeout bounds one of its attempts, not all of them."""
+CIRCUIT_OPEN_SECONDS = 5.0
+PACE = 0.75
+"""Share of the debounce between two hints for a branch: the second still finds the run delayed."""
+
+
+async def register_search_attributes(client: "Client") -> list[str]:
+    """Register what Temporal does not know yet, in the migration step. Returns what was missing."""
+    from durable_context.compaction import temporal_calls
+
+    return await temporal_calls.register_search_attributes(client)
+
+
+class CompactionRequests:
+    """`temporal` is a client with the pydantic data converter, or an address, or None for what
+    Temporal's own environment configuration says.
+    """
+
+    def __init__(
+        self,
+        temporal: "Client | str | None" = None,
+        *,
+        task_queue: str = COMPACTION_TASK_QUEUE,
+    ) -> None:
+        self._temporal = temporal
+        self._task_queue = task_queue
+        self._calls: CompactionCalls | None = None
+        self._connecting = asyncio.Lock()
+        self._closed_until = 0.0
+        self._is_down = False
+        self._hinting: dict[UUID, asyncio.Task[None]] = {}
+        self._next: dict[UUID, tuple[CompactionRequest, int, timedelta]] = {}
+        self._closing = asyncio.Event()
+
+    def hint_later(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> None:
+        """Hint in the background. Hints of a burst are paced, and the newest one is sent."""
+        branch = request.branch_uuid
+        self._next[branch] = (request, turn_no, debounce)
+        if branch not in self._hinting:
+            self._hinting[branch] = asyncio.create_task(self._hint_all(branch))
+
+    async def hint(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> bool:
+        """Tell Temporal of a committed turn, in half a second at most.
+
+        False: it could not be told. Nothing is lost, compaction is late.
+        """
+        if time.monotonic() < self._closed_until:
+            return False
+        try:
+            calls = await self._connected()
+            await asyncio.wait_for(calls.hint(request, turn_no, debounce), HINT_SECONDS)
+        except Exception as error:  # whatever it is, a turn is recorded and must not suffer
+            self._note_failure(error)
+            return False
+        self._note_success()
+        return True
+
+    async def compact_now(self, request: CompactionRequest, timeout: timedelta) -> CompactionResult:
+        """Compact all that is due, and wait.
+
+        Raises CompactionUnavailable, CompactionTimeout (it goes on), CompactionFailed.
+        """
+        from durable_context.compaction.temporal_calls import bounded
+
+        calls = await self._connected()
+        deadline = time.monotonic() + timeout.total_seconds()
+        await calls.check()
+        while True:
+            left = timedelta(seconds=max(0.0, deadline - time.monotonic()))
+            result = await bounded(calls.compact_now(request), left)
+            if not result.more:
+                return result
+
+    async def close(self) -> None:
+        """Send the hints that wait, and wait for those on their way, within a bound."""
+        self._closing.set()
+        tasks = list(self._hinting.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=2 * HINT_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _hint_all(self, branch: UUID) -> None:
+        try:
+            while (due := self._next.pop(branch, None)) is not None:
+                await self.hint(*due)
+                await self._pause(due[2] * PACE)
+        finally:
+            del self._hinting[branch]
+
+    async def _pause(self, pace: timedelta) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), pace.total_seconds())
+
+    async def _connected(self) -> "CompactionCalls":
+        async with self._connecting:
+            if self._calls is None:
+                # The import takes long enough to be noticed by whoever shares the event loop.
+                await asyncio.to_thread(__import__, "durable_context.compaction.temporal_calls")
+                self._calls = await self._connect()
+        return self._calls
+
+    async def _connect(self) -> "CompactionCalls":
+        from durable_context.compaction.temporal_calls import CompactionCalls, connect
+
+        temporal = self._temporal
+        if temporal is None or isinstance(temporal, str):
+            temporal = await connect(temporal)
+        return CompactionCalls(temporal, self._task_queue)
+
+    def _note_failure(self, error: Exception) -> None:
+        self._closed_until = time.monotonic() + CIRCUIT_OPEN_SECONDS
+        if not self._is_down:
+            self._is_down = True
+            logger.warning(
+                "Temporal cannot be told of turns, which are recorded but compacted late: %s",
+                str(error) or type(error).__name__,
+            )
+
+    def _note_success(self) -> None:
+        if self._is_down:
+            self._is_down = False
+            logger.warning("Temporal can be told of turns again")

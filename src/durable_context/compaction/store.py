@@ -1,0 +1,303 @@
+"""Plans and checkpoints in PostgreSQL: what compaction reads to plan, and the one transaction that
+publishes. Every statement filters on the tenant.
+
+It reads what the branch sees, its ancestors' rows among them, and writes only rows of the branch.
+Whoever writes locks the branch first, so that all writers of a branch queue in one place.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from durable_context import stored_json
+from durable_context.compaction.segments import TurnSize
+from durable_context.contracts import NodeRange, Reason
+from durable_context.database import Connection, Pool, acquired
+from durable_context.errors import StalePlan, UnknownBranch
+from durable_context.models import Checkpoint, LedgerEntry, Summary
+from durable_context.prompts.rendering import RenderedCheckpoint
+from durable_context.store import (
+    CHECKPOINT_COLUMNS,
+    SUMMARY_COLUMNS,
+    checkpoint_from_row,
+    summary_from_row,
+)
+
+MIN_TURN_TOKENS = 4
+"""No turn is smaller: it has at least one message."""
+MAX_HANDLES = 200
+"""A checkpoint names the newest of what its own turns brought; its parents name what was before."""
+
+
+# Of running compactions one that ends elsewhere may begin with the same turn: it is out of the way
+# before the new one comes in, because the new one counts it.
+_JOIN_COMPACTION = """
+with left_behind as (
+    update durable_context.compactions set
+        status = 'failed',
+        finished_at = clock_timestamp(),
+        error = coalesce(error || '; ', '')
+            || format('left behind: the branch went on at turns %s-%s', $3, $4)
+    where tenant = $1 and branch_uuid = $2 and status = 'running'
+        and (from_turn <> $3 or to_turn <> $4)
+    returning compaction_id
+)
+insert into durable_context.compactions (
+    tenant, branch_uuid, from_turn, to_turn, status, reason, tokens_before, workflow_id, run_id
+)
+select $1, $2, $3, $4, 'running', $5, $6, $7, $8 from (select count(*) from left_behind) counted
+on conflict (branch_uuid, from_turn) where status = 'running'
+do update set workflow_id = excluded.workflow_id, run_id = excluded.run_id
+returning compaction_id
+"""
+
+
+class BranchHead(NamedTuple):
+    """What of a branch compaction starts from."""
+
+    encoding: str
+    head_turn: int
+    checkpoint_turn: int
+    open_run_turn: int | None
+
+
+class RunId(NamedTuple):
+    """The workflow run that compacts, for those who look for it. None outside Temporal."""
+
+    workflow_id: str | None = None
+    run_id: str | None = None
+
+
+class NewCheckpoint(NamedTuple):
+    """What one commit publishes. `tokens_before` and `tokens_after` are its leaf's."""
+
+    previous: Checkpoint | None
+    turn_no: int
+    summary_ids: Sequence[UUID]
+    frontier: Sequence[UUID]
+    rendered: RenderedCheckpoint
+    token_usage: dict[str, int]
+    tokens_before: int
+    tokens_after: int
+
+
+class CompactionStore:
+    """One tenant's branch, as compaction reads and writes it."""
+
+    def __init__(self, pool: Pool, tenant: str, branch_uuid: UUID) -> None:
+        self._pool = pool
+        self._tenant = tenant
+        self._branch = branch_uuid
+
+    async def head(self) -> BranchHead:
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                "select encoding, head_turn, checkpoint_turn, open_run_turn"
+                " from durable_context.branches where tenant = $1 and branch_uuid = $2",
+                self._tenant,
+                self._branch,
+            )
+        if row is None:
+            raise UnknownBranch(f"there is no branch {self._branch} for this tenant")
+        return BranchHead(*row)
+
+    async def sizes(self, after_turn: int, limit: int) -> list[TurnSize]:
+        """The next turns, oldest first."""
+        return await self._sizes(after_turn + 1, after_turn + limit)
+
+    async def newest_of_run(self, head: BranchHead, max_tokens: int) -> list[TurnSize]:
+        """Turns of the open run, newest first: at least as many as `max_tokens` have room for."""
+        if head.open_run_turn is None:
+            return []
+        earliest = head.head_turn - max_tokens // MIN_TURN_TOKENS
+        sizes = await self._sizes(max(head.open_run_turn, earliest), head.head_turn)
+        return sizes[::-1]
+
+    async def frontier_ranges(self, checkpoint_turn: int) -> list[NodeRange]:
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select s.level, s.from_turn, s.to_turn from durable_context.visible_checkpoints c"
+                " cross join unnest(c.frontier) with ordinality f (summary_id, position)"
+                " join durable_context.summaries s"
+                " on s.tenant = c.tenant and s.summary_id = f.summary_id"
+                " where c.tenant = $1 and c.seen_by = $2 and c.turn_no = $3"
+                " order by f.position",
+                self._tenant,
+                self._branch,
+                checkpoint_turn,
+            )
+        return [NodeRange(level=row[0], from_turn=row[1], to_turn=row[2]) for row in rows]
+
+    async def join_compaction(
+        self, leaf: NodeRange, tokens: int, reason: Reason, by: RunId
+    ) -> UUID:
+        """The running compaction of this segment, begun if there is none.
+
+        Running ones of other segments were left behind, and are marked failed.
+        """
+        async with acquired(self._pool) as connection, connection.transaction():
+            await self._lock(connection)
+            return await connection.fetchval(
+                _JOIN_COMPACTION,
+                self._tenant,
+                self._branch,
+                leaf.from_turn,
+                leaf.to_turn,
+                reason,
+                tokens,
+                *by,
+            )
+
+    async def note_skipped(self, head: BranchHead, reason: Reason) -> None:
+        """An event, once until something else happens: nothing was due."""
+        figures = {"reason": reason, "checkpoint_turn": head.checkpoint_turn}
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "select durable_context.note_event($1, $2, 'compaction_skipped', $3, null, $4)"
+                " where (select e.kind from durable_context.events e where e.branch_uuid = $2"
+                " order by e.event_no desc limit 1) is distinct from 'compaction_skipped'",
+                self._tenant,
+                self._branch,
+                head.head_turn,
+                stored_json.dumps(figures),
+            )
+
+    async def checkpoint(self, turn_no: int) -> Checkpoint | None:
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"select {CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
+                " where tenant = $1 and seen_by = $2 and turn_no = $3",
+                self._tenant,
+                self._branch,
+                turn_no,
+            )
+        return checkpoint_from_row(row) if row else None
+
+    async def summaries(self, ids: Sequence[UUID]) -> list[Summary]:
+        """Those of the ids that exist, in the order of the ids."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                f"select {SUMMARY_COLUMNS} from durable_context.summaries"
+                " where tenant = $1 and summary_id = any($2::uuid[])",
+                self._tenant,
+                ids,
+            )
+        found = {row["summary_id"]: summary_from_row(row) for row in rows}
+        return [found[summary_id] for summary_id in ids if summary_id in found]
+
+    async def ledger(self, from_turn: int, to_turn: int) -> tuple[LedgerEntry, ...]:
+        """Entries of these turns, oldest first, with their turn numbers."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select turn_no, ledger from durable_context.visible_turns where tenant = $1"
+                " and seen_by = $2 and turn_no between $3 and $4 order by turn_no",
+                self._tenant,
+                self._branch,
+                from_turn,
+                to_turn,
+            )
+        return tuple(
+            entry
+            for row in rows
+            for entry in stored_json.load_ledger(stored_json.loads(row["ledger"]), row["turn_no"])
+        )
+
+    async def publish(self, compaction_id: UUID, new: NewCheckpoint) -> UUID:
+        """Make the drafts current and the checkpoint, whose id is returned, the newest: all or
+        nothing. Raises StalePlan when the branch is no longer where `new.previous` left it.
+        """
+        async with acquired(self._pool) as connection, connection.transaction():
+            await self._lock_at(connection, new.previous)
+            await self._make_current(connection, new.summary_ids)
+            checkpoint_id = await self._insert_checkpoint(connection, new)
+            await self._complete(connection, compaction_id, new)
+        return checkpoint_id
+
+    async def _sizes(self, from_turn: int, to_turn: int) -> list[TurnSize]:
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select turn_no, stored_tokens, raw_tokens from durable_context.visible_turns"
+                " where tenant = $1 and seen_by = $2 and turn_no between $3 and $4"
+                " order by turn_no",
+                self._tenant,
+                self._branch,
+                from_turn,
+                to_turn,
+            )
+        return [TurnSize(*row) for row in rows]
+
+    async def _lock(self, connection: Connection) -> int | None:
+        """The branch's checkpoint turn, which stays what it is until the transaction ends."""
+        return await connection.fetchval(
+            "select checkpoint_turn from durable_context.branches"
+            " where tenant = $1 and branch_uuid = $2 for no key update",
+            self._tenant,
+            self._branch,
+        )
+
+    async def _lock_at(self, connection: Connection, previous: Checkpoint | None) -> None:
+        expected = previous.turn_no if previous else 0
+        actual = await self._lock(connection)
+        if actual != expected:
+            raise StalePlan(f"planned from turn {expected}, the newest checkpoint is at {actual}")
+
+    async def _make_current(self, connection: Connection, ids: Sequence[UUID]) -> None:
+        rows = await connection.fetch(
+            "update durable_context.summaries set state = 'current'"
+            " where tenant = $1 and branch_uuid = $2 and summary_id = any($3::uuid[])"
+            " and state = 'draft' returning summary_id",
+            self._tenant,
+            self._branch,
+            ids,
+        )
+        if len(rows) != len(ids):
+            raise StalePlan(f"of {len(ids)} planned nodes only {len(rows)} are drafts")
+
+    async def _insert_checkpoint(self, connection: Connection, new: NewCheckpoint) -> UUID:
+        return await connection.fetchval(
+            "insert into durable_context.checkpoints (tenant, branch_uuid, turn_no, parent_id,"
+            " frontier, leaf_count, sections, ledger, text, token_count, token_usage,"
+            " artifact_handles)"
+            " select $1, $2, $3, $4, $5, coalesce(p.leaf_count, 0) + 1, $6, $7, $8, $9, $10,"
+            " array(select a.handle from (select handle, turn_no, artifact_no"
+            " from durable_context.visible_artifacts where tenant = $1 and seen_by = $2"
+            " and source <> 'put' and turn_no between $11 and $3"
+            " order by turn_no desc, artifact_no desc limit $12) a"
+            " order by a.turn_no, a.artifact_no)"
+            " from (values (1)) as one left join durable_context.checkpoints p"
+            " on p.tenant = $1 and p.checkpoint_id = $4"
+            " returning checkpoint_id",
+            self._tenant,
+            self._branch,
+            new.turn_no,
+            new.previous.checkpoint_id if new.previous else None,
+            new.frontier,
+            stored_json.dumps(new.rendered.sections),
+            stored_json.dump_ledger(new.rendered.ledger),
+            new.rendered.text,
+            new.rendered.token_count,
+            stored_json.dumps(new.token_usage),
+            new.previous.turn_no + 1 if new.previous else 1,
+            MAX_HANDLES,
+        )
+
+    async def _complete(
+        self, connection: Connection, compaction_id: UUID, new: NewCheckpoint
+    ) -> None:
+        await connection.execute(
+            "with moved as ("
+            " update durable_context.branches b set checkpoint_turn = $4,"
+            " checkpoint_tokens = t.head_tokens from durable_context.visible_turns t"
+            " where b.tenant = $1 and b.branch_uuid = $2"
+            " and t.tenant = $1 and t.seen_by = $2 and t.turn_no = $4)"
+            " update durable_context.compactions set status = 'completed', error = null,"
+            " attempts = attempts + 1,"
+            " tokens_before = $5, tokens_after = $6, finished_at = clock_timestamp()"
+            " where tenant = $1 and branch_uuid = $2 and compaction_id = $3",
+            self._tenant,
+            self._branch,
+            compaction_id,
+            new.turn_no,
+            new.tokens_before,
+            new.tokens_after,
+        )

@@ -1,0 +1,1 @@
+"""A branch as a stream of JSON Lines, out and in."""

@@ -1,0 +1,244 @@
+"""Records of an exported branch that are rows of the database: closed models of all they may say.
+
+Fields stand in the order of the columns an import writes. See docs/export-format.md.
+"""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from durable_context.exports.types import (
+    Count,
+    Figure,
+    Filled,
+    Free,
+    Handle,
+    Positive,
+    Sha256,
+    Small,
+    Term,
+    Text,
+    Time,
+    bounded_json,
+)
+from durable_context.models import LedgerEntry, Message, Outcome, Value
+
+
+class ArtifactRecord(Value):
+    kind: Literal["artifact"]
+    artifact_no: Positive
+    handle: Handle
+    turn_no: Count
+    source: Literal["message", "part", "put"]
+    message_no: Count | None = None
+    part_no: Count | None = None
+    name: Filled | None = None
+    version: Positive | None = None
+    media_type: Filled
+    sha256: Sha256
+    size: Figure
+    token_count: Count
+    line_count: Count | None = None
+    width: Count | None = None
+    height: Count | None = None
+    schema_version: Small
+    created_at: Time
+
+
+class ArtifactSummaryRecord(Value):
+    kind: Literal["artifact_summary"]
+    sha256: Sha256
+    recipe: Filled
+    headline: Filled
+    text: Filled
+    token_count: Positive
+    input_tokens: Count
+    made_by: Filled
+    degraded: bool
+    usage: Free | None = None
+    schema_version: Small
+    created_at: Time
+
+
+class PromptPartsRecord(Value):
+    """`parts` is JSON text, whose SHA-256 `hash` is."""
+
+    kind: Literal["prompt_parts"]
+    hash: Sha256
+    parts: Text
+
+
+class ShortForm(Value):
+    """The view of a message; without one of its own, the message is stored as its view."""
+
+    message: Message | None = None
+    tokens: Count
+
+
+class Fact(LedgerEntry):
+    """A ledger entry with the tokens of its line in a prompt."""
+
+    value: Text
+    turn_no: Positive | None = None
+    mentions: Count = 1
+    tokens: Count
+
+
+class Entry(LedgerEntry):
+    """A ledger entry of a checkpoint."""
+
+    value: Text
+    turn_no: Positive | None = None
+    mentions: Count = 1
+
+
+class TurnRecord(Value):
+    """`terms` are the lexemes it is found by, as text of PostgreSQL's type tsvector."""
+
+    kind: Literal["turn"]
+    turn_no: Positive
+    turn_key: Filled
+    content_hash: Sha256
+    messages: Annotated[tuple[Message, ...], BeforeValidator(bounded_json), Field(min_length=1)]
+    message_tokens: tuple[Count, ...]
+    views: Annotated[dict[str, ShortForm], BeforeValidator(bounded_json)] | None = None
+    token_count: Count
+    stored_tokens: Count
+    raw_tokens: Count
+    head_tokens: Figure
+    open_run_turn: Positive | None = None
+    artifact_count: Count
+    outcome: Outcome
+    continues: bool
+    digest: Text
+    digest_tokens: Count
+    ledger: tuple[Fact, ...]
+    terms: Text
+    occurred_at: Time
+    recorded_at: Time
+    usage: Free | None = None
+    metadata: Free | None = None
+    manifest: Free | None = None
+    prompt_parts_hash: Sha256 | None = None
+    schema_version: Small
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TurnRecord":
+        if len(self.message_tokens) != len(self.messages):
+            raise ValueError("message_tokens has not one figure per message")
+        positions = {str(position) for position in range(len(self.messages))}
+        if self.views and not positions.issuperset(self.views):
+            raise ValueError("views are of messages that are not there")
+        if (self.open_run_turn or 0) > self.turn_no:
+            raise ValueError("the open run begins after it")
+        return self
+
+
+class SummaryRecord(Value):
+    kind: Literal["summary"]
+    summary_id: UUID
+    level: Annotated[int, Field(ge=0, le=2**15 - 1)]
+    from_turn: Positive
+    to_turn: Positive
+    recipe: Filled
+    input_hash: Sha256
+    revision: Positive
+    headline: Filled
+    text: Filled
+    token_count: Positive
+    input_tokens: Count
+    covered_tokens: Figure
+    made_by: Filled
+    degraded: bool
+    usage: Free | None = None
+    schema_version: Small
+    created_at: Time
+
+
+class NodeSection(Value):
+    """Where a node stands in a checkpoint's text, and its headline."""
+
+    kind: Literal["node"]
+    id: UUID
+    from_turn: Positive
+    to_turn: Positive
+    tokens: Count
+    short: Text
+    short_tokens: Count
+    start: Count
+    end: Count
+
+
+class LedgerSection(Value):
+    kind: Literal["ledger"]
+    start: Count
+    end: Count
+    tokens: Count
+    heading_tokens: Count
+    line_lengths: tuple[Count, ...]
+    line_tokens: tuple[Count, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> "LedgerSection":
+        if len(self.line_lengths) != len(self.line_tokens):
+            raise ValueError("line_lengths and line_tokens are not of the same lines")
+        return self
+
+
+class CheckpointRecord(Value):
+    kind: Literal["checkpoint"]
+    checkpoint_id: UUID
+    turn_no: Positive
+    parent_id: UUID | None = None
+    frontier: Annotated[tuple[UUID, ...], Field(min_length=1)]
+    leaf_count: Positive
+    sections: tuple[Annotated[NodeSection | LedgerSection, Field(discriminator="kind")], ...]
+    ledger: tuple[Entry, ...]
+    text: Text
+    token_count: Positive
+    token_usage: Free
+    artifact_handles: tuple[Handle, ...]
+    schema_version: Small
+    created_at: Time
+
+    @model_validator(mode="after")
+    def _fits(self) -> "CheckpointRecord":
+        nodes = [part.id for part in self.sections if isinstance(part, NodeSection)]
+        if nodes != list(self.frontier):
+            raise ValueError("its sections are not those of its frontier")
+        ends = [0, *(position for part in self.sections for position in (part.start, part.end))]
+        if ends != sorted(ends) or ends[-1] > len(self.text):
+            raise ValueError("its sections are not parts of its text, one after the other")
+        return self
+
+
+class DocumentRecord(Value):
+    """What retrieval ranks: a leaf, or the artifact whose number it is. Frequencies by term."""
+
+    kind: Literal["document"]
+    from_turn: Count
+    to_turn: Count
+    artifact_no: Count
+    length: Count
+    frequencies: dict[Term, Small]
+
+
+class CompactionRecord(Value):
+    """History; nothing reads it to make prompts."""
+
+    kind: Literal["compaction"]
+    from_turn: Positive
+    to_turn: Positive
+    status: Literal["completed", "failed"]
+    reason: Text
+    attempts: Count
+    error: Text | None = None
+    recipe: Text | None = None
+    tokens_before: Figure | None = None
+    tokens_after: Figure | None = None
+    usage: Annotated[tuple[dict[str, Any], ...], BeforeValidator(bounded_json)]
+    workflow_id: Text | None = None
+    run_id: Text | None = None
+    started_at: Time
+    finished_at: Time | None = None

@@ -1,0 +1,185 @@
+"""From the stored state of a branch and a new message to a prompt: pure functions, the same bytes
+for the same input.
+"""
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from durable_context.artifacts.excerpts import artifact_block
+from durable_context.errors import InvalidTurn
+from durable_context.models import Message
+from durable_context.policy import CompactionPolicy
+from durable_context.prompts.blocks import (
+    Checkpointed,
+    Exchange,
+    Parts,
+    digest_line,
+    fact_lines,
+    message_overhead,
+)
+from durable_context.prompts.excerpts import RetrievedBlock, retrieved_block
+from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
+from durable_context.prompts.reductions import reduce_to
+from durable_context.prompts.state import (
+    PromptState,
+    RetrievedArtifact,
+    RetrievedLeaf,
+    TailTurn,
+    View,
+)
+from durable_context.prompts.text import blocks_of, prompt
+from durable_context.text import clean
+from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
+from durable_context.turns.row import is_shown_as_view, message_view
+
+
+def assemble(
+    state: PromptState,
+    user_message: Message | None,
+    pending: Sequence[Message] = (),
+    *,
+    budget: Budget,
+    policy: CompactionPolicy,
+) -> PreparedContext | BudgetExceeded:
+    """The prompt for the next model call, from sendable messages. Raises InvalidTurn if there is
+    nothing to send.
+    """
+    counter = token_counter(state.encoding)
+    if not (user_message or pending or state.head_turn or budget.instructions):
+        raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
+    parts = _parts(state, user_message, pending, budget, policy, counter)
+    required = parts.tokens
+    reductions = reduce_to(parts, budget.limit, policy, counter)
+    if parts.tokens > budget.limit:
+        return BudgetExceeded(
+            limit=budget.limit,
+            required=required,
+            smallest=parts.tokens,
+            blocks=tuple(blocks_of(parts)),
+        )
+    return prompt(parts, reductions, state, budget)
+
+
+def _parts(
+    state: PromptState,
+    user_message: Message | None,
+    pending: Sequence[Message],
+    budget: Budget,
+    policy: CompactionPolicy,
+    counter: TokenCounter,
+) -> Parts:
+    encoding = state.encoding
+    checkpoint = None
+    if state.checkpoint is not None:
+        checkpoint = Checkpointed(state.checkpoint, message_overhead(encoding))
+    digested = [turn for turn in state.tail if not turn.raw]
+    raw = [_raw(turn, policy) for turn in state.tail if turn.raw]
+    return Parts(
+        encoding=encoding,
+        instructions=budget.instructions,
+        instruction_tokens=_instruction_tokens(encoding, budget.instructions, budget.tools),
+        checkpoint=checkpoint,
+        digested=digested,
+        lines=[digest_line(turn, encoding) for turn in digested],
+        facts=fact_lines(digested, policy.ledger_max_tokens, encoding),
+        raw=raw,
+        retrieved=_retrieved(state, checkpoint, policy, counter),
+        task=_task(state, raw),
+        pending=_pending(pending, policy, counter),
+        user=[(user_message, counter.count_message(user_message))] if user_message else [],
+        reply_tokens=REPLY_OVERHEAD,
+        open_run_turn=state.open_run_turn,
+    )
+
+
+def _raw(turn: TailTurn, policy: CompactionPolicy) -> Exchange:
+    exchange = Exchange(turn, turn.messages, turn.message_tokens, turn.views)
+    return _large_results_as_views(exchange, policy)
+
+
+def _large_results_as_views(exchange: Exchange, policy: CompactionPolicy) -> Exchange:
+    exchange.viewed.update(
+        position
+        for position, message in enumerate(exchange.messages)
+        if position in exchange.views
+        and (
+            message.artifact is not None  # its content did not come along
+            or is_shown_as_view(message, exchange.message_tokens[position], policy)
+        )
+    )
+    return exchange
+
+
+def _pending(
+    messages: Sequence[Message], policy: CompactionPolicy, counter: TokenCounter
+) -> Exchange | None:
+    if not messages:
+        return None
+    tokens = tuple(counter.count_message(message) for message in messages)
+    views: dict[int, View] = {}
+    for position, (message, count) in enumerate(zip(messages, tokens, strict=True)):
+        view = message_view(message, count, policy, counter)
+        if view is not None:
+            views[position] = View(*view)
+    return _large_results_as_views(Exchange(None, tuple(messages), tokens, views), policy)
+
+
+def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, int]]:
+    """What the user asked for in the open run's first turn.
+
+    Where that turn is raw, what it begins with is taken out of there, and the rest left in it.
+    """
+    asked = [(message, tokens) for message, tokens in state.run_start if message.role == "user"]
+    for exchange in raw:
+        if exchange.turn is not None and exchange.turn.turn_no == state.open_run_turn:
+            roles = [message.role for message in exchange.messages]
+            exchange.skip = next((n for n, role in enumerate(roles) if role != "user"), len(roles))
+            return asked[: exchange.skip]
+    return asked
+
+
+def _retrieved(
+    state: PromptState,
+    checkpoint: Checkpointed | None,
+    policy: CompactionPolicy,
+    counter: TokenCounter,
+) -> list[RetrievedBlock]:
+    if not state.retrieved:
+        return []
+    standing = checkpoint.whole_nodes() if checkpoint else set[str]()
+    share = policy.retrieved_tokens // len(state.retrieved)
+    blocks = (_block(found, state.terms, standing, share, counter) for found in state.retrieved)
+    return [block for block in blocks if block is not None]
+
+
+def _block(
+    found: RetrievedLeaf | RetrievedArtifact,
+    terms: dict[str, float],
+    standing: set[str],
+    max_tokens: int,
+    counter: TokenCounter,
+) -> RetrievedBlock | None:
+    if isinstance(found, RetrievedArtifact):
+        return artifact_block(found, terms, max_tokens=max_tokens, counter=counter)
+    headline = found.summary_id not in standing
+    return retrieved_block(found, terms, headline=headline, max_tokens=max_tokens, counter=counter)
+
+
+def _instruction_tokens(
+    encoding: str, instructions: str | None, tools: Sequence[dict[str, Any]]
+) -> int:
+    if not instructions and not tools:
+        return 0
+    return _count_instructions(encoding, instructions, json.dumps(tools))
+
+
+@lru_cache(maxsize=256)
+def _count_instructions(encoding: str, instructions: str | None, tools: str) -> int:
+    """Cached: a runtime sends the same instructions with every call."""
+    counter = token_counter(encoding)
+    count = counter.count_tools(json.loads(tools))
+    if instructions:
+        count += message_overhead(encoding) + counter.count(clean(instructions))
+    return count

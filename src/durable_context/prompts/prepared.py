@@ -1,0 +1,181 @@
+"""What prepare() takes and returns: the budget, the prompt with its manifest, or why none fits."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from pydantic import Field, PrivateAttr, field_validator
+
+from durable_context import stored_json
+from durable_context.artifacts.media import loaded_part
+from durable_context.errors import InvalidArgument
+from durable_context.models import Value
+
+BlockKind = Literal[
+    "instructions",
+    "checkpoint",
+    "digest",
+    "ledger",
+    "raw",
+    "retrieved",
+    "task",
+    "pending",
+    "user",
+]
+ReductionKind = Literal[
+    "view", "raw_to_digest", "retrieved_dropped", "digests_joined", "node_to_headline", "ledger_cut"
+]
+
+
+class Budget(Value):
+    """The limit a prompt must keep: `max_tokens` less `reserve_output`, in the branch's encoding.
+
+    `instructions` becomes the system message; `tools` are tool definitions in OpenAI's form, which
+    are counted and not sent by us.
+    """
+
+    max_tokens: int = Field(ge=1)
+    reserve_output: int = Field(default=0, ge=0)
+    instructions: str | None = None
+    tools: tuple[dict[str, Any], ...] = ()
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _tools(cls, tools: Any) -> Any:
+        stored_json.check_json(list(tools or ()), "tools")
+        return tuple(tools or ())
+
+    @property
+    def limit(self) -> int:
+        """Tokens the prompt may have. Below 1 no prompt fits."""
+        return self.max_tokens - self.reserve_output
+
+    def parts(self) -> str:
+        """Instructions and tools as canonical JSON: the same parts give the same text."""
+        fields = {"instructions": self.instructions, "tools": list(self.tools)}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+class Block(Value):
+    """One part of a prompt. Tokens include the overhead of the messages that carry it.
+
+    `source_ids` are the checkpoint's or summaries' ids; a turn is its own source by number.
+    """
+
+    kind: BlockKind
+    token_count: int
+    from_turn: int | None = None
+    to_turn: int | None = None
+    source_ids: tuple[str, ...] = ()
+
+
+class Reduction(Value):
+    """Something that was shortened or left out to fit the budget."""
+
+    kind: ReductionKind
+    from_turn: int | None = None
+    to_turn: int | None = None
+    tokens_saved: int
+
+
+class Manifest(Value):
+    """What a prompt is made of, in order.
+
+    The blocks' tokens and the 3 that prime the reply add up to the prompt's `token_count`.
+    `omitted` names what stands in a shorter form or not at all: views because of their size,
+    reductions because of the budget. `head_turn` is the turn the prompt was made at.
+    """
+
+    blocks: tuple[Block, ...]
+    omitted: tuple[str, ...]
+    reductions: tuple[Reduction, ...]
+    stable_prefix_tokens: int
+    branch_uuid: UUID
+    head_turn: int
+    encoding: str
+
+
+class PartReference(Value):
+    """A text part of a prompt that stands for an image, sound or file: `part` of `message`, both
+    from 0. `stored` is what the branch keeps of it.
+    """
+
+    message: int
+    part: int
+    handle: str
+    media_type: str
+    token_count: int
+    stored: dict[str, Any]
+
+
+class PartLoader:
+    """Reads contents by handle. All are equal: prompts are compared by what they say."""
+
+    def __init__(self, load: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
+        self.load = load
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartLoader)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class PreparedContext(Value):
+    """A whole request in OpenAI chat format, within its budget.
+
+    `token_count` holds also after `load_parts`: it counts what `parts` refer to.
+    """
+
+    messages: tuple[dict[str, Any], ...]
+    manifest: Manifest
+    token_count: int
+    budget: Budget
+    parts: tuple[PartReference, ...] = ()
+    _loader: PartLoader | None = PrivateAttr(default=None)
+
+    async def load_parts(self) -> Self:
+        """The same prompt with images, sounds and files in place of the references to them.
+
+        Reads the artifact store: one round trip, and one more for each large content. Raises
+        ArtifactNotFound, ArtifactDamaged, ArtifactStoreUnavailable.
+        """
+        if not self.parts:
+            return self
+        if self._loader is None:
+            raise InvalidArgument(
+                "only a prompt that prepare() returned in this process can load its parts"
+            )
+        contents = await self._loader.load([part.handle for part in self.parts])
+        messages = list(self.messages)
+        for part in self.parts:
+            message = messages[part.message]
+            content: list[Any] = list(message["content"])
+            content[part.part] = loaded_part(part.stored, contents[part.handle])
+            messages[part.message] = message | {"content": content}
+        return self.model_copy(update={"messages": tuple(messages), "parts": ()})
+
+    def loading_with(self, loader: PartLoader) -> Self:
+        """The same prompt, able to load its parts."""
+        copy = self.model_copy()
+        copy._loader = loader
+        return copy
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class BudgetExceeded(Value):
+    """No prompt fits. The same stored state and input give an equal object. It is false.
+
+    `required` is the size of the full prompt, `smallest` that of the smallest that could be built,
+    whose parts `blocks` lists. A budget with a limit of `smallest` would do.
+    """
+
+    limit: int
+    required: int
+    smallest: int
+    blocks: tuple[Block, ...]
+
+    def __bool__(self) -> bool:
+        return False

@@ -1,0 +1,165 @@
+"""The statement behind `prepare`: all that a prompt may need of a branch, in one round trip."""
+
+QUERY_TERMS = 64
+"""Longest lexemes of a query that are searched for: length is a cheap sign of rarity."""
+MATCHED_SHARE = 0.2
+"""Share of the query's term weight a document must match to be relevant."""
+EXCERPT_TURNS = 3
+"""Turns per retrieved summary that excerpts may come from."""
+EXCERPT_BYTES = 262_144
+"""Artifacts up to this size are quoted when they are retrieved; of larger ones the summary says
+what they hold.
+"""
+
+# $1 tenant, $2 branch, $3 keep_raw_turns, $4 turns before the first compaction, $5 run_raw_tokens,
+# $6 raw_result_tokens; with retrieval $7 query, $8 blocks; at an earlier turn one more, $at.
+
+_HEAD = """
+with branch as materialized (
+    select b.head_turn, b.head_turn as newest_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
+        b.text_search, b.indexed_documents,
+        b.indexed_terms::float8 / greatest(b.indexed_documents, 1) as mean_length
+    from durable_context.branches b
+    where b.tenant = $1 and b.branch_uuid = $2
+)"""
+
+# The branch as a fork made at that turn would be.
+_HEAD_AT = """
+with branch as materialized (
+    select $at::integer as head_turn, b.head_turn as newest_turn, n.checkpoint_turn,
+        t.open_run_turn, b.encoding, b.text_search,
+        b.indexed_documents,
+        b.indexed_terms::float8 / greatest(b.indexed_documents, 1) as mean_length
+    from durable_context.branches b
+    cross join lateral (
+        select durable_context.newest_checkpoint($2, $at::integer - $3::integer) as checkpoint_turn
+    ) n
+    left join durable_context.visible_turns t
+        on t.tenant = $1 and t.seen_by = $2 and t.turn_no = $at
+    where b.tenant = $1 and b.branch_uuid = $2
+)"""
+
+_TAIL = """, tail as materialized (
+    select t.branch_uuid, t.turn_no, t.digest, t.digest_tokens, t.ledger, t.messages,
+        t.message_tokens, t.views, t.artifact_count,
+        t.turn_no > b.head_turn - $3
+        or (b.checkpoint_turn = 0 and b.head_turn < $4)
+        or (t.turn_no >= b.open_run_turn
+            and sum(t.raw_tokens) over (order by t.turn_no desc) <= $5) as raw
+    from branch b
+    join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
+        and t.turn_no > b.checkpoint_turn and t.turn_no <= b.head_turn
+), whole as materialized (
+    select t.turn_no, a.message_no, c.compression, c.size, c.sha256, c.data
+    from tail t
+    join durable_context.artifacts a on a.tenant = $1 and a.branch_uuid = t.branch_uuid
+        and a.turn_no = t.turn_no and a.source = 'message' and a.token_count <= $6
+    join durable_context.artifacts.contents c
+        on c.tenant = $1 and c.sha256 = a.sha256 and c.data is not null
+    where t.raw and t.artifact_count > 0
+)"""
+
+_RANKED = f""", lexemes as materialized (
+    select l.lexeme from branch b, unnest(
+        case when b.indexed_documents = 0 then ''::tsvector
+        when $7::text is not null then to_tsvector(b.text_search, $7)
+        else (
+            select strip(t.terms) || strip(n.terms)
+            from durable_context.visible_turns t, durable_context.visible_turns n
+            where t.tenant = $1 and t.seen_by = $2 and t.turn_no = b.open_run_turn
+            and n.tenant = $1 and n.seen_by = $2 and n.turn_no = b.head_turn
+        ) end) l
+    order by length(l.lexeme) desc, l.lexeme limit {QUERY_TERMS}
+), query as materialized (
+    select l.lexeme, d.documents,
+        ln(1 + (greatest(b.indexed_documents - d.documents, 0) + 0.5::float8)
+            / (d.documents + 0.5::float8)) as idf,
+        ('''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || '''')::tsquery as pattern
+    from branch b, lexemes l, lateral (
+        select count(*) as documents from durable_context.visible_postings p
+        where p.seen_by = $2 and p.term = l.lexeme and p.to_turn
+            <= case when p.artifact_no = 0 then b.checkpoint_turn else b.head_turn end
+    ) d
+), scored as materialized (
+    select p.branch_uuid, p.from_turn, p.to_turn, p.artifact_no,
+        sum(q.idf * p.frequency * 2.5::float8 / (p.frequency
+            + 1.5::float8 * (0.25::float8 + 0.75::float8 * p.length / b.mean_length))) as score
+    from branch b, query q
+    join durable_context.visible_postings p on p.seen_by = $2 and p.term = q.lexeme
+    where p.to_turn <= case when p.artifact_no = 0 then b.checkpoint_turn else b.head_turn end
+    group by p.branch_uuid, p.from_turn, p.to_turn, p.artifact_no
+    having sum(q.idf) >= {MATCHED_SHARE} * (select sum(idf) from query)
+    order by score desc, p.to_turn desc, p.artifact_no, p.branch_uuid limit 2 * $8
+), hits as materialized ( -- an artifact that a child indexed and later its parent is one
+    select *, row_number() over (order by score desc, to_turn desc, artifact_no) as rank
+    from (
+        select distinct on (to_turn, artifact_no) * from scored
+        order by to_turn, artifact_no, score desc, branch_uuid
+    ) s
+    order by rank limit $8
+), found as materialized (
+    select h.rank, a.handle, a.turn_no, a.name, a.media_type, a.size, s.headline, s.text,
+        c.compression, c.sha256, c.data
+    from hits h
+    join durable_context.visible_artifacts a on a.tenant = $1 and a.seen_by = $2
+        and a.artifact_no = h.artifact_no
+    left join lateral (
+        select s.headline, s.text from durable_context.artifacts.summaries s
+        where s.tenant = $1 and s.sha256 = a.sha256
+        order by s.degraded, s.created_at desc limit 1
+    ) s on true
+    left join durable_context.artifacts.contents c on c.tenant = $1 and c.sha256 = a.sha256
+        and c.data is not null and c.size <= {EXCERPT_BYTES} and a.line_count is not null
+    where h.artifact_no > 0
+)"""
+
+_SELECT = """
+select b.head_turn, b.newest_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
+    c.checkpoint_id, c.text, c.token_count, c.sections,
+    (select json_agg(json_build_array(t.turn_no, t.digest, t.digest_tokens, t.ledger,
+        case when t.raw then t.messages end, case when t.raw then t.message_tokens end,
+        case when t.raw then t.views end) order by t.turn_no) from tail t) as tail,
+    (select array_agg((w.turn_no, w.message_no, w.compression, w.size, w.sha256, w.data))
+        from whole w) as whole,
+    case when b.open_run_turn is not null then (
+        select json_build_array(r.messages, r.message_tokens) from durable_context.visible_turns r
+        where r.tenant = $1 and r.seen_by = $2 and r.turn_no = b.open_run_turn
+    ) end as run_start"""
+
+_RETRIEVED = f""",
+    (select json_agg(json_build_array(h.rank, h.from_turn, h.to_turn, s.summary_id, s.headline, (
+        select json_agg(json_build_array(e.turn_no, e.occurred_at, e.messages) order by e.turn_no)
+        from (
+            select t.turn_no, t.occurred_at, t.messages
+            from durable_context.visible_turns t, lateral (
+                select sum(q.idf) as matched from query q where t.terms @@ q.pattern
+            ) m
+            where t.tenant = $1 and t.seen_by = $2
+                and t.turn_no between h.from_turn and h.to_turn and m.matched > 0
+            order by m.matched desc, t.turn_no desc limit {EXCERPT_TURNS}
+        ) e)))
+        from hits h join durable_context.visible_summaries s on s.tenant = $1 and s.seen_by = $2
+            and s.level = 0 and s.from_turn = h.from_turn
+            and s.branch_uuid = h.branch_uuid
+        where h.artifact_no = 0) as leaves,
+    (select array_agg((f.rank, f.handle, f.turn_no, f.name, f.media_type, f.size, f.headline,
+        f.text, f.compression, f.sha256, f.data)) from found f) as artifacts,
+    (select json_agg(json_build_array(q.lexeme, q.idf)) from query q where q.documents > 0) as terms
+"""
+
+_NOT_RETRIEVED = ", null as leaves, null as artifacts, null as terms"
+
+_FROM = """
+from branch b
+left join durable_context.visible_checkpoints c
+    on c.tenant = $1 and c.seen_by = $2 and c.turn_no = b.checkpoint_turn
+"""
+
+_SEARCHING = _TAIL + _RANKED + _SELECT + _RETRIEVED + _FROM
+# Half of a small statement's time is setting up what it does not run.
+_PLAIN = _TAIL + _SELECT + _NOT_RETRIEVED + _FROM
+
+READ_PROMPT = _HEAD + _SEARCHING
+READ_PROMPT_AT = (_HEAD_AT + _SEARCHING).replace("$at", "$9")
+READ_WITHOUT_RETRIEVAL = _HEAD + _PLAIN
+READ_WITHOUT_RETRIEVAL_AT = (_HEAD_AT + _PLAIN).replace("$at", "$7")

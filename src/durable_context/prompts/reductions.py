@@ -1,0 +1,218 @@
+"""What gives way when a prompt is over budget, in a fixed order.
+
+Each stage is a sequence of states. The first state that fits ends everything; if none does, the
+stage is left in its smallest one and the next begins. So a prompt is refused only if the last
+state of all is over budget, and a budget of exactly that size is met.
+"""
+
+import sys
+from collections.abc import Iterator
+
+from durable_context.policy import CompactionPolicy
+from durable_context.prompts.blocks import (
+    Exchange,
+    Line,
+    Parts,
+    digest_line,
+    fact_lines,
+    frame_tokens,
+    joined,
+)
+from durable_context.prompts.prepared import Reduction, ReductionKind
+from durable_context.prompts.rendering import DIGEST_HEAD
+from durable_context.prompts.state import TailTurn
+from durable_context.tokens import TokenCounter
+
+
+def reduce_to(
+    parts: Parts, limit: int, policy: CompactionPolicy, counter: TokenCounter
+) -> list[Reduction]:
+    """Shorten `parts` in place until its tokens are within `limit`, or nothing is left to
+    shorten.
+    """
+    reducer = _Reducer(parts, limit, policy, counter)
+    for stage in (
+        reducer.show_views,
+        reducer.digest_older_turns,
+        reducer.drop_retrieved,
+        reducer.join_digests,
+        reducer.shorten_nodes,
+        reducer.cut_ledger,
+        reducer.digest_newest_turn,
+        reducer.join_digests,
+    ):
+        if reducer.fits:
+            break
+        stage()
+    return reducer.done
+
+
+class _Reducer:
+    def __init__(
+        self, parts: Parts, limit: int, policy: CompactionPolicy, counter: TokenCounter
+    ) -> None:
+        self.parts = parts
+        self.limit = limit
+        self.policy = policy
+        self.counter = counter
+        self.done: list[Reduction] = []
+
+    @property
+    def fits(self) -> bool:
+        return self.parts.tokens <= self.limit
+
+    def show_views(self) -> None:
+        """Views of large messages, largest first."""
+        over = self.parts.tokens - self.limit
+        for exchange, position in sorted(self._viewable(), key=_size, reverse=True):
+            if over <= 0:
+                return
+            saved = exchange.message_tokens[position] - exchange.views[position].tokens
+            exchange.viewed.add(position)
+            over -= saved
+            turn_no = exchange.turn.turn_no if exchange.turn else None
+            self._note("view", turn_no, turn_no, saved)
+
+    def _viewable(self) -> Iterator[tuple[Exchange, int]]:
+        pending = [self.parts.pending] if self.parts.pending else []
+        for exchange in [*self.parts.raw, *pending]:
+            for position in exchange.views:
+                if position >= exchange.skip and position not in exchange.viewed:
+                    yield exchange, position
+
+    def digest_older_turns(self) -> None:
+        self._digest_turns(keep=1)
+
+    def digest_newest_turn(self) -> None:
+        """The newest turn too, and what was left of the others; their facts are cut already."""
+        self.parts.fact_floor = sys.maxsize
+        self._digest_turns(keep=0)
+
+    def _digest_turns(self, keep: int) -> None:
+        """Raw turns to digests, oldest first, as few as will do.
+
+        The ledger tail grows with them. It gives way later, so the smallest state is the one that
+        is smallest without it.
+        """
+        before, raw = self.parts.tokens, self.parts.raw
+        digested, lines = self.parts.digested, self.parts.lines
+        totals = self._totals_without_facts(raw, keep)
+        for count, total in enumerate(totals):
+            if total <= self.limit:
+                self._digest_first(count, raw, digested, lines)
+                if self.fits:
+                    break
+        else:
+            smallest = min(range(len(totals)), key=totals.__getitem__)
+            self._digest_first(smallest, raw, digested, lines)
+        gone = raw[: len(raw) - len(self.parts.raw)]
+        if gone:
+            first, last = gone[0].turn, gone[-1].turn
+            assert first is not None and last is not None
+            self._note("raw_to_digest", first.turn_no, last.turn_no, before - self.parts.tokens)
+
+    def _totals_without_facts(self, raw: list[Exchange], keep: int) -> list[int]:
+        """Tokens of the prompt with the first 0, 1, 2 ... raw turns as digests."""
+        frame = 0 if self.parts.lines else frame_tokens(self.parts.encoding, DIGEST_HEAD)
+        total = self.parts.tokens - self.parts.ledger_tokens
+        totals = [total]
+        for exchange in raw[: len(raw) - keep]:
+            assert exchange.turn is not None
+            line = digest_line(exchange.turn, self.parts.encoding)
+            total += line.tokens - exchange.tokens + frame
+            frame = 0
+            totals.append(total)
+        return totals
+
+    def _digest_first(
+        self, count: int, raw: list[Exchange], digested: list[TailTurn], lines: list[Line]
+    ) -> None:
+        encoding = self.parts.encoding
+        turns = [exchange.turn for exchange in raw[:count] if exchange.turn is not None]
+        self.parts.raw = raw[count:]
+        self.parts.digested = [*digested, *turns]
+        self.parts.lines = [*lines, *(digest_line(turn, encoding) for turn in turns)]
+        self.parts.facts = fact_lines(
+            self.parts.digested, self.policy.ledger_max_tokens, encoding, self.parts.fact_floor
+        )
+
+    def drop_retrieved(self) -> None:
+        """Retrieved blocks, from the last rank up."""
+        while self.parts.retrieved and not self.fits:
+            before = self.parts.tokens
+            block = self.parts.retrieved.pop()
+            saved = before - self.parts.tokens
+            self._note("retrieved_dropped", block.from_turn, block.to_turn, saved)
+
+    def join_digests(self) -> None:
+        """Oldest digests to one line a segment; then segments to one line, and so on."""
+        if len(self.parts.lines) < 2:
+            return
+        before = smallest = self.parts.tokens
+        best = self.parts.lines
+        for state, saved in self._joined_states(self.parts.lines):
+            if before - saved < smallest:
+                smallest, best = before - saved, state
+            if smallest <= self.limit:
+                break
+        self.parts.lines = best
+        self._note("digests_joined", best[0].from_turn, best[-1].to_turn, before - smallest)
+
+    def _joined_states(self, lines: list[Line]) -> Iterator[tuple[list[Line], int]]:
+        size = self.policy.segment_turns
+        saved = 0
+        while len(lines) > 1:
+            done: list[Line] = []
+            start = 0
+            while start < len(lines):
+                group = _group(lines, start, size)
+                line = joined(group, self.policy.digest_tokens, self.counter)
+                saved += sum(member.tokens for member in group) - line.tokens
+                done.append(line)
+                start += len(group)
+                yield [*done, *lines[start:]], saved
+            lines = done
+            size *= self.policy.fan_out
+
+    def shorten_nodes(self) -> None:
+        """Summary nodes to their headlines, oldest first."""
+        checkpoint = self.parts.checkpoint
+        while checkpoint is not None and checkpoint.short < len(checkpoint.nodes) and not self.fits:
+            before = self.parts.tokens
+            node = checkpoint.nodes[checkpoint.short]
+            checkpoint.short += 1
+            saved = before - self.parts.tokens
+            self._note("node_to_headline", node["from_turn"], node["to_turn"], saved)
+
+    def cut_ledger(self) -> None:
+        """The checkpoint's ledger to its newest lines, then the ledger tail to its newest."""
+        before = self.parts.tokens
+        checkpoint = self.parts.checkpoint
+        while checkpoint is not None and checkpoint.lines and not self.fits:
+            checkpoint.lines -= 1
+        while self.parts.facts and not self.fits:
+            dropped = self.parts.facts.pop(0)
+            self.parts.fact_floor = dropped.turn_no + 1
+        self._note("ledger_cut", None, None, before - self.parts.tokens)
+
+    def _note(
+        self, kind: ReductionKind, from_turn: int | None, to_turn: int | None, saved: int
+    ) -> None:
+        if saved > 0:
+            self.done.append(
+                Reduction(kind=kind, from_turn=from_turn, to_turn=to_turn, tokens_saved=saved)
+            )
+
+
+def _size(candidate: tuple[Exchange, int]) -> int:
+    exchange, position = candidate
+    return exchange.message_tokens[position]
+
+
+def _group(lines: list[Line], start: int, size: int) -> list[Line]:
+    """Lines from `start` on that cover at most `size` turns; at least one."""
+    limit = lines[start].from_turn + size
+    end = start + 1
+    while end < len(lines) and lines[end].to_turn < limit:
+        end += 1
+    return lines[start:end]

@@ -1,0 +1,272 @@
+"""What the one read before a model call returns: everything of a branch that a prompt may need."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from durable_context import stored_json
+from durable_context.artifacts.contents import decoded, unpack
+from durable_context.database import Pool, acquired
+from durable_context.errors import InvalidArgument, UnknownBranch
+from durable_context.models import Message
+from durable_context.policy import CompactionPolicy
+from durable_context.prompts.query import (
+    READ_PROMPT,
+    READ_PROMPT_AT,
+    READ_WITHOUT_RETRIEVAL,
+    READ_WITHOUT_RETRIEVAL_AT,
+)
+from durable_context.turns.sendable import sendable
+
+
+class View(NamedTuple):
+    """The short form of a message, with its tokens."""
+
+    message: Message
+    tokens: int
+
+
+class Fact(NamedTuple):
+    """A ledger entry with the tokens of its line, less the turn's mark."""
+
+    kind: str
+    value: str
+    tokens: int
+
+
+class TailTurn(NamedTuple):
+    """A turn after the checkpoint. Only raw turns carry messages; `views` is keyed by position."""
+
+    turn_no: int
+    digest: str
+    digest_tokens: int
+    facts: tuple[Fact, ...]
+    messages: tuple[Message, ...]
+    message_tokens: tuple[int, ...]
+    views: dict[int, View]
+    raw: bool
+
+
+class StoredCheckpoint(NamedTuple):
+    checkpoint_id: str
+    turn_no: int
+    text: str
+    token_count: int
+    sections: list[dict[str, Any]]
+
+
+class RetrievedTurn(NamedTuple):
+    turn_no: int
+    occurred_at: datetime
+    messages: tuple[Message, ...]
+
+
+class RetrievedLeaf(NamedTuple):
+    """A leaf that is relevant to the query, with its turns that match, oldest first."""
+
+    summary_id: str
+    from_turn: int
+    to_turn: int
+    headline: str
+    turns: tuple[RetrievedTurn, ...]
+
+
+class RetrievedArtifact(NamedTuple):
+    """An artifact that is relevant to the query. `text` is None where it is large or no text."""
+
+    handle: str
+    turn_no: int
+    name: str | None
+    media_type: str
+    size: int
+    headline: str | None
+    summary: str | None
+    text: str | None
+
+
+class PromptState(NamedTuple):
+    """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs lexemes."""
+
+    branch_uuid: UUID
+    head_turn: int
+    open_run_turn: int | None
+    encoding: str
+    checkpoint: StoredCheckpoint | None
+    tail: tuple[TailTurn, ...]
+    run_start: tuple[tuple[Message, int], ...]
+    retrieved: tuple[RetrievedLeaf | RetrievedArtifact, ...]
+    terms: dict[str, float]
+
+
+async def read_prompt_state(
+    pool: Pool,
+    tenant: str,
+    branch_uuid: UUID,
+    query: str | None,
+    policy: CompactionPolicy,
+    at_turn: int | None = None,
+) -> PromptState:
+    """One statement, which writes nothing. A query of None asks with the open run's own terms.
+
+    `at_turn`: the branch as a fork made there would be. Raises UnknownBranch, InvalidArgument.
+    """
+    row = await _read(pool, tenant, branch_uuid, query, policy, at_turn)
+    if row is None:
+        raise UnknownBranch(f"there is no branch {branch_uuid} for tenant {tenant!r}")
+    if row["head_turn"] > row["newest_turn"]:
+        raise InvalidArgument(f"at_turn={at_turn}; allowed are 0 to {row['newest_turn']}")
+    return PromptState(
+        branch_uuid=branch_uuid,
+        head_turn=row["head_turn"],
+        open_run_turn=row["open_run_turn"],
+        encoding=row["encoding"],
+        checkpoint=_checkpoint(row),
+        tail=_tail(row["tail"], row["whole"]),
+        run_start=_run_start(row["run_start"]),
+        retrieved=_retrieved(row["leaves"], row["artifacts"]),
+        terms=dict(_list(row["terms"])),
+    )
+
+
+async def _read(
+    pool: Pool,
+    tenant: str,
+    branch_uuid: UUID,
+    query: str | None,
+    policy: CompactionPolicy,
+    at_turn: int | None,
+) -> asyncpg.Record | None:
+    first = policy.segment_turns + policy.keep_raw_turns
+    arguments: list[Any] = [tenant, branch_uuid, policy.keep_raw_turns, first]
+    arguments += [policy.run_raw_tokens, policy.raw_result_tokens]
+    statement, at_statement = READ_WITHOUT_RETRIEVAL, READ_WITHOUT_RETRIEVAL_AT
+    if policy.retrieved_blocks and policy.retrieved_tokens:
+        statement, at_statement = READ_PROMPT, READ_PROMPT_AT
+        arguments += [query, policy.retrieved_blocks]
+    async with acquired(pool) as connection:
+        if at_turn is None:
+            return await connection.fetchrow(statement, *arguments)
+        return await connection.fetchrow(at_statement, *arguments, at_turn)
+
+
+def _list(text: str | None) -> list[Any]:
+    return stored_json.loads(text) if text else []
+
+
+def _checkpoint(row: asyncpg.Record) -> StoredCheckpoint | None:
+    if row["checkpoint_id"] is None:
+        return None
+    return StoredCheckpoint(
+        str(row["checkpoint_id"]),
+        row["checkpoint_turn"],
+        row["text"],
+        row["token_count"],
+        stored_json.loads(row["sections"]),
+    )
+
+
+def _messages(fields: list[dict[str, Any]] | None) -> tuple[Message, ...]:
+    return tuple(sendable(stored_json.load_message(field)) for field in fields or ())
+
+
+def _tail(
+    text: str | None, whole: list[tuple[int, int, str, int, bytes, bytes]] | None
+) -> tuple[TailTurn, ...]:
+    """The turns, with offloaded messages whole again where their content came along."""
+    contents = {
+        (turn_no, message_no): decoded(unpack(compression, data, size, sha256))
+        for turn_no, message_no, compression, size, sha256, data in whole or ()
+    }
+    return tuple(_tail_turn(contents, *fields) for fields in _list(text))
+
+
+def _tail_turn(
+    contents: dict[tuple[int, int], str],
+    turn_no: int,
+    digest: str,
+    digest_tokens: int,
+    ledger: list[dict[str, Any]],
+    messages: list[dict[str, Any]] | None,
+    message_tokens: list[int] | None,
+    views: dict[str, dict[str, Any]] | None,
+) -> TailTurn:
+    stored = [stored_json.load_message(field) for field in messages or ()]
+    short = {int(n): _view(stored[int(n)], view) for n, view in (views or {}).items() if stored}
+    return TailTurn(
+        turn_no,
+        digest,
+        digest_tokens,
+        tuple(Fact(fact["kind"], fact["value"], fact["tokens"]) for fact in ledger),
+        tuple(
+            sendable(_whole(message, contents.get((turn_no, position))))
+            for position, message in enumerate(stored)
+        ),
+        tuple(message_tokens or ()),
+        short,
+        messages is not None,
+    )
+
+
+def _view(stored: Message, view: dict[str, Any]) -> View:
+    """An offloaded message is stored as its view, others have one beside them."""
+    short = stored_json.load_message(view["message"]) if "message" in view else sendable(stored)
+    return View(short, view["tokens"])
+
+
+def _whole(stored: Message, content: str | None) -> Message:
+    if content is None:
+        return stored
+    return stored.model_copy(update={"content": content, "artifact": None})
+
+
+def _run_start(text: str | None) -> tuple[tuple[Message, int], ...]:
+    if text is None:
+        return ()
+    messages, tokens = stored_json.loads(text)
+    return tuple(zip(_messages(messages), tokens, strict=True))
+
+
+def _retrieved(
+    leaves: str | None, artifacts: list[tuple[Any, ...]] | None
+) -> tuple[RetrievedLeaf | RetrievedArtifact, ...]:
+    """Leaves and artifacts in the order of their ranks."""
+    ranked: list[tuple[int, RetrievedLeaf | RetrievedArtifact]] = [
+        (rank, _leaf(*fields)) for rank, *fields in _list(leaves)
+    ]
+    ranked += [(rank, _artifact(*fields)) for rank, *fields in artifacts or ()]
+    return tuple(found for _, found in sorted(ranked, key=lambda item: item[0]))
+
+
+def _leaf(
+    from_turn: int, to_turn: int, summary_id: str, headline: str, turns: list[Any] | None
+) -> RetrievedLeaf:
+    return RetrievedLeaf(
+        summary_id,
+        from_turn,
+        to_turn,
+        headline,
+        tuple(
+            RetrievedTurn(turn_no, datetime.fromisoformat(occurred_at), _messages(messages))
+            for turn_no, occurred_at, messages in turns or ()
+        ),
+    )
+
+
+def _artifact(
+    handle: str,
+    turn_no: int,
+    name: str | None,
+    media_type: str,
+    size: int,
+    headline: str | None,
+    summary: str | None,
+    compression: str | None,
+    sha256: bytes | None,
+    data: bytes | None,
+) -> RetrievedArtifact:
+    text = None
+    if compression is not None and sha256 is not None and data is not None:
+        text = decoded(unpack(compression, data, size, sha256))
+    return RetrievedArtifact(handle, turn_no, name, media_type, size, headline, summary, text)

@@ -1,0 +1,1 @@
+"""What an agent itself can ask of its history."""

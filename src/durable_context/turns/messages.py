@@ -1,0 +1,266 @@
+"""Messages on their way in: from OpenAI chat format to `Message`, and what makes them a turn."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast, get_args
+
+from durable_context import stored_json
+from durable_context.errors import IncompleteToolExchange, InvalidTurn
+from durable_context.models import Message, Outcome, Role, ToolCall
+from durable_context.prompts.rendering import RECORD_TAG, is_record
+from durable_context.turns.sendable import sendable
+
+NO_RESULT = "[No result: the turn was interrupted before this call returned.]"
+
+PART_TYPES = ("text", "image_url", "input_audio", "file", "refusal")
+"""Content parts of the OpenAI chat format, which prompts are made in."""
+
+_KNOWN = {"role", "content", "name", "tool_calls", "tool_call_id", "synthetic", "extra"}
+
+
+def parse_message(value: object, position: int) -> Message:
+    """A `Message` from one in OpenAI chat format: a mapping, or an SDK object with `model_dump`.
+
+    Fields the format knows nothing of are kept in `extra` when they hold something.
+    """
+    if isinstance(value, Message):
+        stored_json.check_json(value.model_dump(exclude_defaults=True), f"message {position}")
+        _check_pointer(value.artifact, position)
+        for part in value.content if isinstance(value.content, tuple) else ():
+            _check_pointer(part.get("artifact"), position)
+        return value
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        value = dump(exclude_none=True)
+    if not isinstance(value, Mapping):
+        raise InvalidTurn(
+            f"message {position} is {value!r:.80}, not a Message or a dict in OpenAI chat format"
+        )
+    fields = cast(Mapping[str, Any], value)
+    stored_json.check_json(dict(fields), f"message {position}")
+    extra = {
+        key: item for key, item in fields.items() if key not in _KNOWN and item not in (None, [])
+    }
+    return Message(
+        role=_role(fields.get("role"), position),
+        content=_content(_said(fields), position),
+        name=_optional_text(fields.get("name"), "name", position),
+        tool_calls=_tool_calls(fields.get("tool_calls"), position),
+        tool_call_id=_optional_text(fields.get("tool_call_id"), "tool_call_id", position),
+        synthetic=bool(fields.get("synthetic", False)),
+        extra=_extra(fields.get("extra"), position) | extra,
+    )
+
+
+def _said(fields: Mapping[str, Any]) -> object:
+    """A refusal is what an assistant said instead of content."""
+    content = fields.get("content")
+    return fields.get("refusal") if content is None else content
+
+
+def call_text(call: ToolCall) -> str:
+    """A tool call as text."""
+    return f"{call.name}({call.arguments})"
+
+
+def characters(messages: Sequence[Message]) -> int:
+    """About how much there is to work on."""
+    return sum(
+        _length(message.content) + sum(len(call.arguments) for call in message.tool_calls)
+        for message in messages
+    )
+
+
+def _length(content: object) -> int:
+    if isinstance(content, str):
+        return len(content)
+    if isinstance(content, Mapping):
+        return sum(map(_length, cast(Mapping[str, object], content).values()))
+    if isinstance(content, list | tuple):
+        return sum(map(_length, cast(Sequence[object], content)))
+    return 0
+
+
+def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, ...]:
+    """The messages of one turn, checked: every tool call has its result right after it.
+
+    An interrupted turn gets a synthetic result for each call that has none. Raises InvalidTurn,
+    IncompleteToolExchange.
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidTurn(f"messages must be a sequence of messages, not {values!r:.80}")
+    if not values:
+        raise InvalidTurn("a turn needs at least one message, got none")
+    parsed = [parse_message(value, position) for position, value in enumerate(values)]
+    for position, message in enumerate(parsed):
+        if is_record(message.content) and message.role == "user":
+            raise InvalidTurn(
+                f"message {position} is a <{RECORD_TAG}> block that prepare() made; record_turn"
+                " takes the new exchange only"
+            )
+    return tuple(_paired(parsed, outcome))
+
+
+def user_message_of(value: str | Mapping[str, Any] | Message | None) -> Message | None:
+    """The new user message, sendable; None while a long run goes on."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = Message(role="user", content=value)
+    message = sendable(parse_message(value, 0))
+    if message.role != "user":
+        raise InvalidTurn(
+            f"the user message has role {message.role!r}; exchanges that are not recorded yet go"
+            " into pending="
+        )
+    if not message.content:
+        raise InvalidTurn("the user message is empty; pass None to go on without one")
+    return message
+
+
+def exchanges(values: Sequence[object]) -> tuple[Message, ...]:
+    """Complete tool exchanges that are not recorded yet, sendable, as `prepare(pending=)` takes
+    them.
+    """
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidTurn(f"pending must be a sequence of messages, not {values!r:.80}")
+    parsed = [parse_message(value, position) for position, value in enumerate(values)]
+    for position, message in enumerate(parsed):
+        if message.role == "user":
+            raise InvalidTurn(
+                f"pending message {position} has role 'user'; allowed are assistant and tool"
+            )
+    return tuple(sendable(message) for message in _paired(parsed, "complete"))
+
+
+def _paired(messages: Iterable[Message], outcome: Outcome) -> list[Message]:
+    paired: list[Message] = []
+    waiting: dict[str, str] = {}
+    missing: list[str] = []
+
+    def close() -> None:
+        for call_id in waiting:
+            missing.append(call_id)
+            paired.append(
+                Message(role="tool", tool_call_id=call_id, content=NO_RESULT, synthetic=True)
+            )
+        waiting.clear()
+
+    for position, message in enumerate(messages):
+        if message.role == "tool":
+            call_id = message.tool_call_id
+            if call_id not in waiting:
+                raise InvalidTurn(
+                    f"message {position} is a tool result for {call_id!r}, but the calls that wait"
+                    f" for a result are {sorted(waiting)!r}"
+                )
+            del waiting[call_id]
+        else:
+            close()
+            waiting.update(_calls_of(message, position))
+        paired.append(message)
+    close()
+    if missing and outcome != "interrupted":
+        raise IncompleteToolExchange(
+            f"tool calls {missing!r} have no result; add the results, or record the turn with"
+            f" outcome='interrupted' (it is {outcome!r})",
+            tuple(missing),
+        )
+    return paired
+
+
+def _calls_of(message: Message, position: int) -> dict[str, str]:
+    if message.tool_calls and message.role != "assistant":
+        raise InvalidTurn(
+            f"message {position} has tool calls and role {message.role!r}; only 'assistant' may"
+        )
+    calls = {call.id: call.name for call in message.tool_calls}
+    if len(calls) != len(message.tool_calls):
+        ids = [call.id for call in message.tool_calls]
+        raise InvalidTurn(f"message {position} repeats a tool call id: {ids!r}")
+    return calls
+
+
+def _role(role: object, position: int) -> Role:
+    if role in ("system", "developer"):
+        raise InvalidTurn(
+            f"message {position} has role {role!r}; record_turn takes the new exchange only, pass"
+            " instructions to prepare() in Budget(instructions=...)"
+        )
+    if role not in get_args(Role):
+        raise InvalidTurn(
+            f"message {position} has role {role!r}; allowed are {', '.join(get_args(Role))}"
+        )
+    return cast(Role, role)
+
+
+def _content(content: object, position: int) -> str | tuple[dict[str, Any], ...] | None:
+    if content is None or isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        parts = cast(Sequence[object], content)
+        return tuple(_part(part, position) for part in parts)
+    raise InvalidTurn(
+        f"message {position} has content {content!r:.80}; allowed are text, a list of content"
+        " parts, or None"
+    )
+
+
+def _part(part: object, position: int) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    kind = cast(Mapping[str, Any], part).get("type") if isinstance(part, Mapping) else None
+    if kind in PART_TYPES:
+        fields = dict(cast(Mapping[str, Any], part))
+        _check_pointer(fields.get("artifact"), position)
+        return fields
+    raise InvalidTurn(
+        f"message {position} has a content part {part!r:.80}; a part is text or a dict whose 'type'"
+        f" is one of {', '.join(PART_TYPES)}"
+    )
+
+
+def _check_pointer(pointer: object, position: int) -> None:
+    """A handle counts only where recording put it."""
+    if pointer is not None:
+        raise InvalidTurn(
+            f"message {position} points to artifact {pointer!r:.80}; record what it stands for"
+            " (load_artifact returns it), pointers are made here"
+        )
+
+
+def _optional_text(value: object, field: str, position: int) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidTurn(f"message {position} has {field}={value!r:.80}; it must be text")
+
+
+def _extra(value: object, position: int) -> dict[str, Any]:
+    if value is None or isinstance(value, dict):
+        return dict(cast(dict[str, Any], value or {}))
+    raise InvalidTurn(f"message {position} has extra={value!r:.80}; it must be a dict")
+
+
+def _tool_calls(value: object, position: int) -> tuple[ToolCall, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
+        raise InvalidTurn(f"message {position} has tool_calls={value!r:.80}; it must be a list")
+    return tuple(_tool_call(call, position) for call in cast(Sequence[object], value))
+
+
+def _tool_call(value: object, position: int) -> ToolCall:
+    if isinstance(value, ToolCall):
+        return value
+    call = cast(Mapping[str, Any], value if isinstance(value, Mapping) else {})
+    inner = call.get("function", call)
+    function = cast(Mapping[str, Any], inner if isinstance(inner, Mapping) else {})
+    name, call_id = function.get("name"), call.get("id")
+    if not (isinstance(name, str) and name and isinstance(call_id, str) and call_id):
+        raise InvalidTurn(
+            f"message {position} has a tool call {value!r:.120}; it needs an 'id' and a"
+            " 'function' with 'name' and 'arguments'"
+        )
+    arguments = function.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = stored_json.dumps({} if arguments is None else arguments)
+    return ToolCall(id=call_id, name=name, arguments=arguments)
