@@ -126,11 +126,11 @@ select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
     (select json_agg(json_build_array(q.term, q.idf)) from query q) as terms
 from hits h
 left join lateral (
-    select t.headline, t.text from durable_context.artifacts.summaries t
+    select t.headline, t.text from durable_context.artifact_summaries t
     where t.tenant = $1 and t.sha256 = h.sha256
     order by t.degraded, t.created_at desc, t.recipe limit 1
 ) t on true
-left join durable_context.artifacts.contents c on c.tenant = $1 and c.sha256 = h.sha256
+left join durable_context.artifact_contents c on c.tenant = $1 and c.sha256 = h.sha256
     and c.data is not null and c.size <= {EXCERPT_BYTES} and h.line_count is not null
 order by h.score desc, h.to_turn desc, h.handle
 """

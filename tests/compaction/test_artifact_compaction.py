@@ -580,7 +580,7 @@ async def _record(branch: Branch, count: int, reports: dict[int, str], start: in
 
 async def _summaries(connection: Connection) -> list[asyncpg.Record]:
     return await connection.fetch(
-        "select * from durable_context.artifacts.summaries order by created_at"
+        "select * from durable_context.artifact_summaries order by created_at"
     )
 
 
@@ -594,10 +594,10 @@ async def _documents(connection: Connection, branch: Branch) -> list[asyncpg.Rec
 
 async def _damage(connection: Connection, artifact: Artifact) -> None:
     await connection.execute(
-        "alter table durable_context.artifacts.contents disable trigger immutable"
+        "alter table durable_context.artifact_contents disable trigger immutable"
     )
     await connection.execute(
-        "update durable_context.artifacts.contents set data = 'other' where sha256 = $1",
+        "update durable_context.artifact_contents set data = 'other' where sha256 = $1",
         bytes.fromhex(artifact.sha256),
     )
 

@@ -429,7 +429,7 @@ async def test_the_summary_is_the_newest_that_is_not_degraded(
 
     async def summarize(recipe: str, degraded: bool, day: int) -> None:
         await connection.execute(
-            "insert into durable_context.artifacts.summaries (tenant, sha256, recipe, headline,"
+            "insert into durable_context.artifact_summaries (tenant, sha256, recipe, headline,"
             " text, token_count, input_tokens, made_by, degraded, created_at)"
             " values ('default', $1, $2, 'About ' || $2, 'Text of ' || $2, 1, 1, 'm', $3,"
             " timestamptz '2026-05-01' + $4::integer * interval '1 day')",
@@ -464,11 +464,11 @@ async def test_a_row_that_was_tampered_with_is_damage(
 ):
     artifact = await put(store, branch.branch_uuid, REPORT)
     with pytest.raises(asyncpg.PostgresError, match="immutable") as refused:
-        await connection.execute("update durable_context.artifacts.contents set data = 'x'")
+        await connection.execute("update durable_context.artifact_contents set data = 'x'")
     assert refused.value.sqlstate == "DC001"
     await connection.execute("set session_replication_role = replica")  # without triggers
     await connection.execute(
-        "update durable_context.artifacts.contents set data = set_byte(data, 100, 0)"
+        "update durable_context.artifact_contents set data = set_byte(data, 100, 0)"
     )
     with pytest.raises(ArtifactDamaged, match=artifact.sha256[:16]):
         await store.read(branch.branch_uuid, artifact.handle)

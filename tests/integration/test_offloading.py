@@ -185,7 +185,7 @@ async def test_several_results_of_a_turn_have_handles_of_their_own_and_one_conte
     handles = {turn.messages[2].artifact, turn.messages[3].artifact, again.messages[2].artifact}
     assert len(handles) == 3 and None not in handles
     assert {one.name for one in await branch.artifacts()} == {"left", "right", "run"}
-    assert await connection.fetchval("select count(*) from durable_context.artifacts.contents") == 1
+    assert await connection.fetchval("select count(*) from durable_context.artifact_contents") == 1
 
 
 IMAGE = png(800, 600, b"noise")

@@ -394,7 +394,7 @@ async def test_a_process_killed_between_object_and_row_leaves_an_object_and_noth
     loaded = await retried.load_artifact(str(turn.messages[3].artifact))
     assert loaded.content == LARGE
     assert _files(objects) == [left]
-    key = await connection.fetchval("select object_key from durable_context.artifacts.contents")
+    key = await connection.fetchval("select object_key from durable_context.artifact_contents")
     assert str(left).endswith(key)
 
 

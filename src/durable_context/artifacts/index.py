@@ -21,9 +21,9 @@ _UNINDEXED = """
 select a.artifact_no, a.turn_no, coalesce(a.name, '') as name, a.media_type, a.line_count,
     s.headline, s.text as summary, c.sha256, c.size, c.compression, c.data, c.object_key
 from durable_context.visible_artifacts a
-join durable_context.artifacts.contents c on c.tenant = a.tenant and c.sha256 = a.sha256
+join durable_context.artifact_contents c on c.tenant = a.tenant and c.sha256 = a.sha256
 join lateral (
-    select s.headline, s.text from durable_context.artifacts.summaries s
+    select s.headline, s.text from durable_context.artifact_summaries s
     where s.tenant = a.tenant and s.sha256 = a.sha256
     order by s.recipe = $4 desc, s.degraded, s.created_at desc limit 1
 ) s on true

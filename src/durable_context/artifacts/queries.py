@@ -5,7 +5,7 @@ from typing import Final
 # Of the summaries of one content the newest that is not degraded.
 _SUMMARY: Final = """
 left join lateral (
-    select s.headline, s.text from durable_context.artifacts.summaries s
+    select s.headline, s.text from durable_context.artifact_summaries s
     where s.tenant = a.tenant and s.sha256 = a.sha256
     order by s.degraded, s.created_at desc, s.recipe limit 1
 ) s on true"""
@@ -15,7 +15,7 @@ select a.handle, a.name, a.version, a.media_type, a.size, encode(a.sha256, 'hex'
     s.text as summary, a.created_at"""
 _FROM: Final = "\nfrom durable_context.visible_artifacts a"
 _CONTENTS: Final = """
-join durable_context.artifacts.contents c on c.tenant = a.tenant and c.sha256 = a.sha256"""
+join durable_context.artifact_contents c on c.tenant = a.tenant and c.sha256 = a.sha256"""
 _WHERE: Final = "\nwhere a.tenant = $1 and a.seen_by = $2 "
 
 # As durable_context.artifacts.contents.StoredContent has them.

@@ -25,7 +25,7 @@ _LACKING = f"""
     select {_COLUMNS} from durable_context.visible_artifacts a
     where a.tenant = $1 and a.seen_by = $2 and a.source <> 'put' and a.turn_no between $3 and $4
         and not exists (
-            select from durable_context.artifacts.summaries s
+            select from durable_context.artifact_summaries s
             where s.tenant = a.tenant and s.sha256 = a.sha256 and s.recipe = $5
         )
 """
@@ -45,7 +45,7 @@ select f.sha256, f.size, f.media_type, f.line_count, f.width, f.height, f.turn_n
 from (
     select distinct on (d.sha256) d.* from ({_LACKING} union {_UNINDEXED}) d
     where not exists (
-        select from durable_context.artifacts.summaries s
+        select from durable_context.artifact_summaries s
         where s.tenant = d.tenant and s.sha256 = d.sha256 and s.recipe = $5
     )
     order by d.sha256, d.turn_no, d.artifact_no, d.branch_uuid
@@ -125,7 +125,7 @@ class ArtifactSummaries:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
                 "select sha256, size, compression, data, object_key"
-                " from durable_context.artifacts.contents where tenant = $1 and sha256 = $2",
+                " from durable_context.artifact_contents where tenant = $1 and sha256 = $2",
                 self._tenant,
                 sha256,
             )
@@ -138,7 +138,7 @@ class ArtifactSummaries:
             rows = await connection.fetch(
                 "select a.handle, s.headline, s.text, s.token_count"
                 " from durable_context.visible_artifacts a"
-                " join durable_context.artifacts.summaries s"
+                " join durable_context.artifact_summaries s"
                 " on s.tenant = a.tenant and s.sha256 = a.sha256 and s.recipe = $5"
                 " where a.tenant = $1 and a.seen_by = $2 and a.source <> 'put'"
                 " and a.turn_no between $3 and $4",
@@ -155,7 +155,7 @@ class ArtifactSummaries:
         usage = [attempt.model_dump(exclude_defaults=True) for attempt in new.draft.attempts]
         async with acquired(self._pool) as connection:
             await connection.execute(
-                "insert into durable_context.artifacts.summaries (tenant, sha256, recipe, headline,"
+                "insert into durable_context.artifact_summaries (tenant, sha256, recipe, headline,"
                 " text, token_count, input_tokens, made_by, degraded, usage)"
                 " values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict do nothing",
                 self._tenant,

@@ -36,12 +36,12 @@ with artifacts as (
 )"""
 
 _CONTENTS = """
-from durable_context.artifacts.contents c where c.tenant = $1 and c.sha256 in (
+from durable_context.artifact_contents c where c.tenant = $1 and c.sha256 in (
     select a.sha256 from durable_context.visible_artifacts a where a.tenant = $1 and a.seen_by = $2
 )"""
 
 _ARTIFACT_SUMMARIES = """
-from durable_context.artifacts.summaries s where s.tenant = $1 and s.sha256 in (
+from durable_context.artifact_summaries s where s.tenant = $1 and s.sha256 in (
     select a.sha256 from durable_context.visible_artifacts a where a.tenant = $1 and a.seen_by = $2
 )"""
 
@@ -78,7 +78,7 @@ select
 CONTENT_SIZES = f"select c.sha256, c.size {_CONTENTS} order by c.sha256"
 CONTENTS = """
 select c.sha256, c.size, c.compression, c.data, c.object_key
-from durable_context.artifacts.contents c
+from durable_context.artifact_contents c
 where c.tenant = $1 and c.sha256 = any($2::bytea[]) order by c.sha256
 """
 TURN_SIZES = """

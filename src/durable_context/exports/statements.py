@@ -42,7 +42,7 @@ insert into durable_context.artifacts (
 
 # Summaries of a content the tenant already has stay as they are.
 _ARTIFACT_SUMMARY = """
-insert into durable_context.artifacts.summaries (
+insert into durable_context.artifact_summaries (
     tenant, sha256, recipe, headline, text, token_count, input_tokens, made_by, degraded, usage,
     schema_version, created_at
 ) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict do nothing

@@ -54,7 +54,7 @@ _TAIL = """, tail as materialized (
     from tail t
     join durable_context.artifacts a on a.tenant = $1 and a.branch_uuid = t.branch_uuid
         and a.turn_no = t.turn_no and a.source = 'message' and a.token_count <= $6
-    join durable_context.artifacts.contents c
+    join durable_context.artifact_contents c
         on c.tenant = $1 and c.sha256 = a.sha256 and c.data is not null
     where t.raw and t.artifact_count > 0
 )"""
@@ -104,11 +104,11 @@ _RANKED = f""", lexemes as materialized (
     join durable_context.visible_artifacts a on a.tenant = $1 and a.seen_by = $2
         and a.artifact_no = h.artifact_no
     left join lateral (
-        select s.headline, s.text from durable_context.artifacts.summaries s
+        select s.headline, s.text from durable_context.artifact_summaries s
         where s.tenant = $1 and s.sha256 = a.sha256
         order by s.degraded, s.created_at desc limit 1
     ) s on true
-    left join durable_context.artifacts.contents c on c.tenant = $1 and c.sha256 = a.sha256
+    left join durable_context.artifact_contents c on c.tenant = $1 and c.sha256 = a.sha256
         and c.data is not null and c.size <= {EXCERPT_BYTES} and a.line_count is not null
     where h.artifact_no > 0
 )"""
