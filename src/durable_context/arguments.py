@@ -2,12 +2,14 @@
 
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
-from uuid import UUID
 
+from durable_context.branch_store import BranchRow
 from durable_context.errors import InvalidArgument, InvalidTurn
 from durable_context.prompts.prepared import Budget, PreparedContext
 
 OnConflict = Literal["error", "append"]
+LARGEST = 2**31 - 1
+LONGEST_SECONDS = 1_000_000_000
 
 
 def check_choice(name: str, value: object, allowed: Any) -> None:
@@ -27,12 +29,16 @@ def seconds(timeout: timedelta | float) -> timedelta:
         return timeout
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgument(f"timeout={timeout!r:.80}; it must be a timedelta or seconds")
+    if not -LONGEST_SECONDS <= timeout <= LONGEST_SECONDS:
+        raise InvalidArgument(f"timeout={timeout!r:.80}; allowed are up to {LONGEST_SECONDS:,} s")
     return timedelta(seconds=timeout)
 
 
 def check_time(occurred_at: datetime | None) -> None:
     if occurred_at is None:
         return
+    if not isinstance(occurred_at, datetime):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidTurn(f"occurred_at={occurred_at!r:.80}; it must be a datetime with a zone")
     if occurred_at.tzinfo is None:
         raise InvalidTurn(f"occurred_at={occurred_at!r} has no time zone; it needs one")
     if not 1 < occurred_at.year < 9999:
@@ -40,7 +46,7 @@ def check_time(occurred_at: datetime | None) -> None:
 
 
 def head_expected(
-    branch_uuid: UUID,
+    row: BranchRow,
     prepared: PreparedContext | None,
     expected_head: int | None,
     on_conflict: OnConflict,
@@ -48,10 +54,12 @@ def head_expected(
     """The head a turn must find, None if any will do."""
     if prepared is not None and not isinstance(prepared, PreparedContext):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidTurn(f"prepared={prepared!r:.80} is not a PreparedContext")
-    if prepared is not None and prepared.manifest.branch_uuid != branch_uuid:
-        raise InvalidTurn("prepared= was made for another branch")
-    if expected_head is not None and not isinstance(expected_head, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidTurn(f"expected_head={expected_head!r:.80} must be a turn number")
+    if prepared is not None and not _is_of(row, prepared):
+        raise InvalidTurn(
+            "prepared= was made for another branch; a fork takes its own, and its parent's of"
+            " at_turn= the turn it was forked at"
+        )
+    check_turn("expected_head", expected_head)
     if on_conflict == "append":
         return None
     if expected_head is not None or prepared is None:
@@ -59,9 +67,28 @@ def head_expected(
     return prepared.manifest.head_turn
 
 
+def _is_of(row: BranchRow, prepared: PreparedContext) -> bool:
+    made_for, at_turn = prepared.manifest.branch_uuid, prepared.manifest.head_turn
+    return made_for == row.branch_uuid or (made_for, at_turn) == (row.parent_uuid, row.fork_turn)
+
+
 def check_turn(name: str, turn_no: int | None) -> None:
     """A turn number from 0. Whether there is such a turn is for the database to say."""
     if turn_no is None:
         return
-    if isinstance(turn_no, bool) or not isinstance(turn_no, int) or not 0 <= turn_no < 2**31:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not _is_number(turn_no):
         raise InvalidArgument(f"{name}={turn_no!r:.80}; it must be a turn number, from 0")
+
+
+def check_limit(limit: object) -> None:
+    if not _is_number(limit):
+        raise InvalidArgument(f"limit={limit!r:.80}; it must be a number, from 0")
+
+
+def check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InvalidTurn(f"{name}={value!r:.80}; allowed are True and False")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST

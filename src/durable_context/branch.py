@@ -9,9 +9,12 @@ from typing import Any, Literal
 from uuid import UUID, uuid4
 
 from durable_context.arguments import (
+    LARGEST,
     OnConflict,
     check_budget,
     check_choice,
+    check_flag,
+    check_limit,
     check_time,
     check_turn,
     head_expected,
@@ -22,7 +25,7 @@ from durable_context.branch_store import BranchRow
 from durable_context.compaction.lag import next_segment, worth_a_hint
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionRequest, CompactionResult
-from durable_context.errors import CompactionTimeout, CompactionUnavailable
+from durable_context.errors import CompactionTimeout, CompactionUnavailable, InvalidArgument
 from durable_context.events import ContextEvent
 from durable_context.history_search import SearchHit, search_history
 from durable_context.ids import check_ids, derived_id
@@ -73,10 +76,14 @@ class Branch:
         self.fork_turn = row.fork_turn
         self.policy = policy
         self.encoding = row.encoding
+        self._row = row
         self._resources = resources
         self._store = resources.store
         self._artifacts = resources.artifacts
         self._counter = token_counter(row.encoding)
+
+    def __repr__(self) -> str:
+        return f"Branch({self.conversation_id!r}, {self.branch_id!r})"
 
     async def prepare(
         self,
@@ -144,13 +151,14 @@ class Branch:
         """
         check_choice("outcome", outcome, Outcome)
         check_choice("on_conflict", on_conflict, OnConflict)
+        check_flag("continues", continues)
         check_time(occurred_at)
         if turn_key is not None:
             check_ids(turn_key=turn_key)
         for name, value in (("usage", usage), ("metadata", metadata)):
             if value is not None:
                 check_json_object(value, name)
-        expected = head_expected(self.branch_uuid, prepared, expected_head, on_conflict)
+        expected = head_expected(self._row, prepared, expected_head, on_conflict)
         new = NewTurn(
             turn_messages(messages, outcome),
             turn_key or uuid4().hex,
@@ -183,8 +191,10 @@ class Branch:
         """A branch of its own that goes on from `at_turn`, by default from the head.
 
         It reads what is before that turn and shares nothing after it; nothing is copied, and the
-        cost does not depend on the turn. Idempotent: the same fork again returns the same branch.
-        Raises InvalidId, InvalidArgument, BranchConflict, UnknownBranch.
+        cost does not depend on the turn. Named artifacts are there as far as they were put by now
+        while the branch stood at that turn or before. A fork inside a long run goes on with the
+        run. Idempotent: the same fork again returns the same branch, without `at_turn` wherever
+        that was made. Raises InvalidId, InvalidArgument, BranchConflict, UnknownBranch.
         """
         check_ids(branch_id=branch_id)
         check_turn("at_turn", at_turn)
@@ -199,6 +209,9 @@ class Branch:
 
         Without `branch_id` each call makes a new branch. Raises as `fork` does.
         """
+        check_turn("at_turn", at_turn)
+        if at_turn is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise InvalidArgument("at_turn=None; a turn to go on from must be named")
         return await self.fork(branch_id or derived_id(self.branch_id, at_turn), at_turn=at_turn)
 
     async def compact(self, *, timeout: timedelta | float = 600) -> CompactionResult:
@@ -233,8 +246,14 @@ class Branch:
             pause = min(2 * pause, POLL_LONGEST)
 
     async def turns(self, from_turn: int = 1, to_turn: int | None = None) -> tuple[Turn, ...]:
-        """Recorded turns `from_turn` to `to_turn`, both included; the newest by default."""
-        return await self._store.turns(self.branch_uuid, from_turn, to_turn or 2**31 - 1)
+        """Recorded turns `from_turn` to `to_turn`, both included, by default to the newest.
+
+        Raises InvalidArgument.
+        """
+        check_turn("from_turn", from_turn)
+        check_turn("to_turn", to_turn)
+        last = LARGEST if to_turn is None else to_turn
+        return await self._store.turns(self.branch_uuid, from_turn, last)
 
     async def summaries(self) -> tuple[Summary, ...]:
         """Current nodes of the summary tree, by first turn, then level."""
@@ -245,7 +264,8 @@ class Branch:
         return await self._store.checkpoints(self.branch_uuid)
 
     async def compactions(self, limit: int = 20) -> tuple[Compaction, ...]:
-        """The newest compactions, newest first."""
+        """The newest compactions, newest first. Raises InvalidArgument."""
+        check_limit(limit)
         return await self._store.compactions(self.branch_uuid, limit)
 
     async def inspect(self) -> BranchState:

@@ -15,6 +15,7 @@ class BranchRow(NamedTuple):
     parent_id: str | None
     fork_turn: int | None
     encoding: str
+    parent_uuid: UUID | None
 
 
 class BranchFigures(NamedTuple):
@@ -66,7 +67,8 @@ class BranchStore:
     async def _find(self, conversation_id: str, branch_id: str) -> BranchRow | None:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
-                "select b.branch_uuid, p.branch_id as parent_id, b.fork_turn, b.encoding"
+                "select b.branch_uuid, p.branch_id as parent_id, b.fork_turn, b.encoding,"
+                " b.parent_uuid"
                 " from durable_context.branches b"
                 " left join durable_context.branches p"
                 " on p.tenant = b.tenant and p.branch_uuid = b.parent_uuid"
@@ -104,7 +106,7 @@ class BranchStore:
                 f"branch {branch_id!r} of the conversation exists and is not a fork of"
                 f" {parent_id!r}{where}"
             )
-        return BranchRow(row["branch_uuid"], parent_id, row["fork_turn"], row["encoding"])
+        return BranchRow(row["branch_uuid"], parent_id, row["fork_turn"], row["encoding"], parent)
 
     async def of_conversation(self, conversation_id: str) -> tuple[BranchInfo, ...]:
         """The tree of a conversation, parents before their children."""

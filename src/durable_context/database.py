@@ -30,7 +30,8 @@ ACQUIRE_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
 """Bounds on waiting for a free connection and for one statement: a hung database is an error."""
 
-# A connection that broke, was broken off or refused, and a server that is not the primary.
+# A connection that broke, was broken off or refused, a server that is not the primary, and a
+# transaction that was rolled back in favour of another.
 _UNAVAILABLE = (
     OSError,
     asyncpg.InterfaceError,
@@ -39,6 +40,7 @@ _UNAVAILABLE = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TransactionRollbackError,
 )
 
 

@@ -41,7 +41,7 @@ class CompactionPolicy(BaseModel):
     """Tool results above this go to the artifact store; the turn keeps a pointer and a view."""
     offload_messages: bool = False
     """Offload user and assistant messages of that size, too."""
-    raw_result_tokens: int = Field(default=4_000, ge=100)
+    raw_result_tokens: int = Field(default=4_000, ge=100, le=1_000_000)
     """A raw turn shows results up to this size whole, larger ones as views."""
     run_raw_tokens: int = Field(default=8_000, ge=0)
     """Newest stretches of an open long run that stay raw and uncompacted."""

@@ -266,13 +266,20 @@ async def test_a_prompt_of_an_earlier_turn_is_none_to_record_with(root: Branch):
     assert turn.turn_no == 6
 
 
-async def test_a_prompt_of_the_parent_is_none_to_record_in_the_child_with(root: Branch):
+async def test_a_fork_takes_the_prompt_that_was_made_of_its_turn_and_no_other(
+    client: ContextClient, root: Branch
+):
     await _record(root, 5)
-    child = await root.fork("child")
-    prepared = await root.prepare("And?", budget=AMPLE)
-    assert prepared
+    at_4, at_5 = [await root.prepare("And?", budget=AMPLE, at_turn=n) for n in (4, 5)]
+    assert at_4
+    assert at_5
+    await root.fork("child", at_turn=4)
+    child = await client.find_branch("conversation", "child")
     with pytest.raises(InvalidArgument, match="another branch"):
-        await child.record_turn(chat("And?", "So"), prepared=prepared)
+        await child.record_turn(chat("And?", "So"), prepared=at_5)
+    await child.record_turn(chat("And?", "So"), prepared=at_4)
+    with pytest.raises(HeadConflict):
+        await child.record_turn(chat("Again?", "No"), prepared=at_4)
 
 
 async def test_a_restored_branch_goes_on_from_there_and_the_other_stays(root: Branch):
@@ -285,6 +292,11 @@ async def test_a_restored_branch_goes_on_from_there_and_the_other_stays(root: Br
     assert (await one.restore(2, branch_id="named")).branch_uuid == named.branch_uuid
     await one.record_turn(chat("Again", "Gladly"))
     assert [len(await branch.turns()) for branch in (root, one, other, named)] == [6, 5, 4, 2]
+
+
+async def test_a_restored_branch_begins_at_a_turn_that_is_named(root: Branch):
+    with pytest.raises(InvalidArgument, match="at_turn=None"):
+        await root.restore(None)  # type: ignore[arg-type]
 
 
 async def test_the_longest_id_can_be_restored(client: ContextClient):

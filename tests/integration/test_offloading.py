@@ -14,7 +14,7 @@ from durable_context.prompts.prepared import PreparedContext
 from durable_context.tokens import token_counter
 from tests.compacting import compact_all
 from tests.events import Connection, all_events
-from tests.prompts import check_prompt, raw_turns
+from tests.prompts import check_prompt, check_tokens, raw_turns
 from tests.turns import call, calling, chat, exchange, numbered, result
 from tests.unit.test_media import png
 
@@ -241,6 +241,26 @@ async def test_a_tool_may_return_an_image(branch: Branch):
     assert (await prepared.load_parts()).messages[2]["content"] == [TEXT_PART, IMAGE_PART]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [{"type": "text", "text": REPORT}, {"type": "text", "text": REPORT, "cache_control": {}}],
+    ids=["beside an image", "with a field we know nothing of"],
+)
+async def test_a_large_text_part_is_offloaded_whatever_it_stands_beside(
+    branch: Branch, connection: Connection, part: dict[str, Any]
+):
+    parts = [part, IMAGE_PART] if set(part) == {"type", "text"} else [part]
+    message = result("a", "") | {"content": parts}
+    await branch.record_turn([ASKED, calling(call("a", "read")), message, READ])
+    row = await connection.fetchval("select t::text from durable_context.turns t")
+    assert "Line 500:" not in row
+    contents = [
+        (await branch.load_artifact(one.handle)).content for one in await branch.artifacts()
+    ]
+    assert any("Line 500:" in content for content in contents if isinstance(content, str))
+    await _prepared(branch)
+
+
 async def test_a_child_loads_the_parts_of_its_parent(branch: Branch):
     await branch.record_turn([{"role": "user", "content": [TEXT_PART, IMAGE_PART]}, READ])
     child = await branch.fork("child")
@@ -440,3 +460,34 @@ async def test_events_tell_what_was_offloaded(branch: Branch):
     assert (offloaded.kind, offloaded.turn_no) == ("offloaded", 1)
     assert offloaded.data["handle"] == turn.messages[2].artifact
     assert (told.kind, told.data["handle"], told.data["version"]) == ("put", put.handle, 1)
+
+
+async def test_what_the_model_has_not_read_yet_is_whole_as_far_as_the_budget_allows(branch: Branch):
+    await branch.record_turn([ASKED], continues=True)
+    pending = exchange("a", REPORT, "read")
+    prepared = await branch.prepare(None, budget=Budget(max_tokens=64_000), pending=pending)
+    assert prepared
+    check_tokens(prepared)
+    assert prepared.messages[-1]["content"] == REPORT
+    smaller = await branch.prepare(None, budget=Budget(max_tokens=3_000), pending=pending)
+    assert smaller
+    check_tokens(smaller)
+    assert [reduction.kind for reduction in smaller.manifest.reductions] == ["view"]
+
+
+async def test_text_that_stays_in_its_turn_is_counted_to_the_last_token(branch: Branch):
+    window = "word " * 2_000
+    text = "".join(window + "仓" * 27_500 for _ in range(40))
+    assert len(text) > 1_000_000
+    await branch.record_turn(chat(text, "I see."))
+    prepared = await branch.prepare("And?", budget=Budget(max_tokens=10_000_000))
+    assert prepared
+    check_tokens(prepared)
+
+
+async def test_a_result_whose_view_is_no_smaller_is_counted_as_it_is_shown(branch: Branch):
+    message = result("a", "") | {"content": [{"type": "text", "text": "\n"}] * 1_001}
+    await branch.record_turn([ASKED, calling(call("a", "read")), message, READ])
+    prepared = await branch.prepare("And?", budget=Budget(max_tokens=64_000))
+    assert prepared
+    check_tokens(prepared)

@@ -61,7 +61,10 @@ class ObjectStore:
             try:
                 found = await store.get_async(key)
             except FileNotFoundError:
-                raise ArtifactDamaged(f"the artifact store {self._url} has no {key}") from None
+                raise ArtifactDamaged(
+                    f"the artifact store {self._url} has no {key}; is it the one it was written to"
+                    f" ({URL_VARIABLE})?"
+                ) from None
             if found.meta["size"] > max_size:
                 raise ArtifactDamaged(f"{key} in {self._url} is larger than what was put there")
             return bytes(await found.bytes_async())

@@ -5,7 +5,7 @@ view.
 import hashlib
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from durable_context.artifacts.contents import check_size, count_tokens
@@ -95,27 +95,97 @@ def _offload(
     policy: CompactionPolicy,
     counter: TokenCounter,
 ) -> Offloaded:
-    message, artifacts = _without_data(message, position)
+    name = names.get(message.tool_call_id or "")
+    large = policy.offload_tokens
+    if not (message.role == "tool" or (policy.offload_messages and not task)):
+        large = None
+    if isinstance(message.content, tuple) and not _is_text(message):
+        return _offload_parts(message, position, name, large, policy, counter)
     sent = sendable(message)
     text = message_text(message)
     tokens = _tokens(sent, counter)
-    if isinstance(message.content, tuple) and not _is_text(message):
-        shown = _tokens(sent.model_copy(update={"content": clean(text)}), counter)
-        return Offloaded(message, sent, tokens, min(tokens, shown), artifacts)
-    by_policy = policy.offload_messages and not task
-    if tokens <= policy.offload_tokens or not (message.role == "tool" or by_policy):
-        return Offloaded(message, sent, tokens, tokens)
+    if large is None or tokens <= large:
+        return _kept(message, sent, counter)
     check_size(len(text))
+    whole = sent
     if not isinstance(sent.content, str):  # shown whole again, the parts are one text
-        sent = sent.model_copy(update={"content": clean(text)})
-        tokens = _tokens(sent, counter)
-    artifact = _of_text(text, position, names.get(message.tool_call_id or ""), tokens)
+        whole = sent.model_copy(update={"content": clean(text)})
+        tokens = _tokens(whole, counter)
+    artifact = _of_text(text, position, None, name, tokens)
     view = pointer_view(artifact, text, policy.view_tokens, counter)
     stored = message.model_copy(update={"content": view, "artifact": artifact.handle})
     shown = _tokens(sendable(stored), counter)
     if shown >= tokens:  # what is large are the calls, not what was said
-        return Offloaded(message, sent, tokens, tokens)
-    return Offloaded(stored, sent, tokens, shown, (artifact,))
+        return _kept(message, sent, counter)
+    return Offloaded(stored, whole, tokens, shown, (artifact,))
+
+
+def _kept(message: Message, sent: Message, counter: TokenCounter) -> Offloaded:
+    """What stays in its turn can stand whole in a prompt, so that every token of it is counted."""
+    tokens = counter.count_message(sent)
+    return Offloaded(message, sent, tokens, tokens)
+
+
+def _offload_parts(
+    message: Message,
+    position: int,
+    name: str | None,
+    large: int | None,
+    policy: CompactionPolicy,
+    counter: TokenCounter,
+) -> Offloaded:
+    """Parts that carry data, and texts beside them of over `large` tokens, become artifacts."""
+    whole: list[dict[str, Any]] = []
+    stored: list[dict[str, Any]] = []
+    artifacts: list[NewArtifact] = []
+    for part_no, part in enumerate(message.content or ()):
+        assert isinstance(part, dict)
+        kept, binary = part, binary_part(part)
+        if binary is not None:
+            artifacts.append(_of_part(binary, position, part_no))
+            part = kept = stored_part(binary, artifacts[-1].handle)
+        elif large is not None and part.get("type") == "text":
+            text = str(part.get("text"))
+            tokens = count_tokens(clean(text), counter)
+            if tokens > large:
+                check_size(len(text))
+                artifacts.append(_of_text(text, position, part_no, name, tokens))
+                view = pointer_view(artifacts[-1], text, policy.view_tokens, counter)
+                kept = part | {"text": view, "artifact": artifacts[-1].handle}
+        whole.append(part)
+        stored.append(kept)
+    sent = sendable(message.model_copy(update={"content": tuple(whole)}))
+    tokens = counter.count_message(sent)
+    kept_message = message.model_copy(update={"content": tuple(stored)})
+    text = clean(message_text(kept_message))
+    shown = counter.count_message(sendable(kept_message.model_copy(update={"content": text})))
+    return Offloaded(kept_message, sent, tokens, min(tokens, shown), tuple(artifacts))
+
+
+def is_pointer(message: Message) -> bool:
+    """Whether some of what it says is in the artifact store alone."""
+    parts = message.content if isinstance(message.content, tuple) else ()
+    return message.artifact is not None or any(map(is_text_pointer, parts))
+
+
+def is_text_pointer(part: Mapping[str, Any]) -> bool:
+    """Whether a text part is the view of an artifact."""
+    return part.get("type") == "text" and part.get("artifact") is not None
+
+
+def whole_again(message: Message, texts: Mapping[int | None, str]) -> Message:
+    """A stored message with its texts, by the place of the part they stood in; None: all of it."""
+    if None in texts:
+        return message.model_copy(update={"content": texts[None], "artifact": None})
+    if not texts or not isinstance(message.content, tuple):
+        return message
+    parts = [
+        {key: value for key, value in part.items() if key != "artifact"} | {"text": texts[number]}
+        if number in texts
+        else part
+        for number, part in enumerate(message.content)
+    ]
+    return message.model_copy(update={"content": tuple(parts)})
 
 
 def _tokens(sent: Message, counter: TokenCounter) -> int:
@@ -126,13 +196,15 @@ def _tokens(sent: Message, counter: TokenCounter) -> int:
     return rest + count_tokens(sent.content, counter)
 
 
-def _of_text(text: str, position: int, name: str | None, tokens: int) -> NewArtifact:
+def _of_text(
+    text: str, position: int, part_no: int | None, name: str | None, tokens: int
+) -> NewArtifact:
     return NewArtifact(
         handle=new_handle(),
         # What UTF-8 cannot hold is kept all the same.
         content=text.encode(errors="surrogatepass"),
         message_no=position,
-        part_no=None,
+        part_no=part_no,
         name=_label(name),
         media_type=media_type_of(text),
         token_count=tokens,
@@ -150,26 +222,9 @@ def pointer_view(artifact: NewArtifact, text: str, max_tokens: int, counter: Tok
 
 def _is_text(message: Message) -> bool:
     """Whether the parts are text only, which one text can stand for."""
-    return all(set(part) == {"type", "text"} for part in message.content or ())
-
-
-def _without_data(message: Message, position: int) -> tuple[Message, tuple[NewArtifact, ...]]:
-    """The message with references in place of binary parts, which become artifacts."""
-    if not isinstance(message.content, tuple):
-        return message, ()
-    parts: list[dict[str, Any]] = []
-    artifacts: list[NewArtifact] = []
-    for part_no, part in enumerate(message.content):
-        binary = binary_part(part)
-        if binary is None:
-            parts.append(part)
-            continue
-        artifact = _of_part(binary, position, part_no)
-        artifacts.append(artifact)
-        parts.append(stored_part(binary, artifact.handle))
-    if not artifacts:
-        return message, ()
-    return message.model_copy(update={"content": tuple(parts)}), tuple(artifacts)
+    return all(
+        isinstance(part, dict) and part.get("type") == "text" for part in message.content or ()
+    )
 
 
 def _of_part(binary: BinaryPart, position: int, part_no: int) -> NewArtifact:

@@ -10,7 +10,7 @@ import asyncpg
 
 from durable_context.artifacts.contents import ContentStore
 from durable_context.database import Connection, Pool, acquired
-from durable_context.errors import BranchConflict, InvalidExport
+from durable_context.errors import BranchConflict, InvalidArgument, InvalidExport
 from durable_context.exports import statements as import_statements
 from durable_context.exports.checks import Checks
 from durable_context.exports.format import ORDER, BranchRecord
@@ -52,6 +52,8 @@ async def import_branch(
     Raises InvalidExport, BranchConflict, InvalidId, ArtifactStoreUnavailable.
     """
     check_ids(conversation_id=conversation_id, branch_id=branch_id)
+    if not isinstance(lines, Iterable | AsyncIterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidArgument(f"lines={lines!r:.80}; they must be an iterable of lines")
     with SpooledTemporaryFile(max_size=IN_MEMORY) as file:
         received = Received(file)
         async for some in _received(lines):

@@ -5,7 +5,7 @@
 -- visible_* are what a branch sees: `seen_by` is the branch that reads, branch_uuid the one that wrote.
 --
 -- A child starts from the newest checkpoint of its lineage that leaves it raw turns (branches.checkpoint_turn), and
--- takes up nothing an ancestor publishes later. What its own compaction makes are rows of the child.
+-- takes up no checkpoint or summary that an ancestor publishes later. What its own compaction makes are rows of the child.
 
 alter table durable_context.turns
     -- Of the branch after this turn, so that a fork made here need not count.

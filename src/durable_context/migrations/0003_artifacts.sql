@@ -243,6 +243,10 @@ begin
         when p_begins_run then record_turn.turn_no
         else coalesce(branch.open_run_turn, record_turn.turn_no)
     end;
+    -- What several branches may write is written in one order by everybody: contents, then prompt parts.
+    if added > 0 then
+        perform durable_context.keep_contents(p_tenant, p_hashes, p_sizes, p_compressions, p_data, p_object_keys);
+    end if;
     if p_prompt_parts_hash is not null then
         insert into durable_context.prompt_parts (tenant, hash, parts)
             values (p_tenant, p_prompt_parts_hash, p_prompt_parts) on conflict do nothing;
@@ -259,7 +263,6 @@ begin
         branch.head_tokens + p_stored_tokens, run_turn, added
     );
     if added > 0 then
-        perform durable_context.keep_contents(p_tenant, p_hashes, p_sizes, p_compressions, p_data, p_object_keys);
         insert into durable_context.artifacts (
             handle, tenant, branch_uuid, artifact_no, turn_no, source, message_no, part_no, name, media_type, sha256,
             size, token_count, line_count, width, height

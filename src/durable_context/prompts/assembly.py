@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from durable_context.artifacts.excerpts import artifact_block
+from durable_context.artifacts.offloading import is_pointer
 from durable_context.errors import InvalidTurn
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
@@ -105,7 +106,7 @@ def _large_results_as_views(exchange: Exchange, policy: CompactionPolicy) -> Exc
         for position, message in enumerate(exchange.messages)
         if position in exchange.views
         and (
-            message.artifact is not None  # its content did not come along
+            is_pointer(message)  # its content did not come along
             or is_shown_as_view(message, exchange.message_tokens[position], policy)
         )
     )
@@ -123,7 +124,8 @@ def _pending(
         view = message_view(message, count, policy, counter)
         if view is not None:
             views[position] = View(*view)
-    return _large_results_as_views(Exchange(None, tuple(messages), tokens, views), policy)
+    # Whole as far as the budget allows: the model has not read them, and no handle stands for them.
+    return Exchange(None, tuple(messages), tokens, views)
 
 
 def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, int]]:

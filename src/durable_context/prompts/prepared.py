@@ -38,7 +38,7 @@ class Budget(Value):
     max_tokens: int = Field(ge=1)
     reserve_output: int = Field(default=0, ge=0)
     instructions: str | None = None
-    tools: tuple[dict[str, Any], ...] = ()
+    tools: Sequence[dict[str, Any]] = ()
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -110,15 +110,10 @@ class PartReference(Value):
 
 
 class PartLoader:
-    """Reads contents by handle. All are equal: prompts are compared by what they say."""
+    """Reads contents by handle."""
 
     def __init__(self, load: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]) -> None:
         self.load = load
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartLoader)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class PreparedContext(Value):
@@ -160,6 +155,12 @@ class PreparedContext(Value):
         copy = self.model_copy()
         copy._loader = loader
         return copy
+
+    def __eq__(self, other: object) -> bool:
+        """Prompts are compared by what they say, not by who can load their parts."""
+        return isinstance(other, PreparedContext) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
         return True

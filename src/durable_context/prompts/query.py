@@ -1,5 +1,7 @@
 """The statement behind `prepare`: all that a prompt may need of a branch, in one round trip."""
 
+from durable_context.artifacts.contents import COUNTED_WHOLE
+
 QUERY_TERMS = 64
 """Longest lexemes of a query that are searched for: length is a cheap sign of rarity."""
 MATCHED_SHARE = 0.2
@@ -39,7 +41,7 @@ with branch as materialized (
     where b.tenant = $1 and b.branch_uuid = $2
 )"""
 
-_TAIL = """, tail as materialized (
+_TAIL = f""", tail as materialized (
     select t.branch_uuid, t.turn_no, t.digest, t.digest_tokens, t.ledger, t.messages,
         t.message_tokens, t.views, t.artifact_count,
         t.turn_no > b.head_turn - $3
@@ -50,12 +52,13 @@ _TAIL = """, tail as materialized (
     join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
         and t.turn_no > b.checkpoint_turn and t.turn_no <= b.head_turn
 ), whole as materialized (
-    select t.turn_no, a.message_no, c.compression, c.size, c.sha256, c.data
+    select t.turn_no, a.message_no, a.part_no, c.compression, c.size, c.sha256, c.data
     from tail t
     join durable_context.artifacts a on a.tenant = $1 and a.branch_uuid = t.branch_uuid
-        and a.turn_no = t.turn_no and a.source = 'message' and a.token_count <= $6
-    join durable_context.artifact_contents c
-        on c.tenant = $1 and c.sha256 = a.sha256 and c.data is not null
+        and a.turn_no = t.turn_no and a.line_count is not null and a.source <> 'put'
+        and a.token_count <= $6
+    join durable_context.artifact_contents c on c.tenant = $1 and c.sha256 = a.sha256
+        and c.data is not null and c.size <= {COUNTED_WHOLE}
     where t.raw and t.artifact_count > 0
 )"""
 
@@ -119,7 +122,7 @@ select b.head_turn, b.newest_turn, b.checkpoint_turn, b.open_run_turn, b.encodin
     (select json_agg(json_build_array(t.turn_no, t.digest, t.digest_tokens, t.ledger,
         case when t.raw then t.messages end, case when t.raw then t.message_tokens end,
         case when t.raw then t.views end) order by t.turn_no) from tail t) as tail,
-    (select array_agg((w.turn_no, w.message_no, w.compression, w.size, w.sha256, w.data))
+    (select array_agg((w.turn_no, w.message_no, w.part_no, w.compression, w.size, w.sha256, w.data))
         from whole w) as whole,
     case when b.open_run_turn is not null then (
         select json_build_array(r.messages, r.message_tokens) from durable_context.visible_turns r

@@ -8,6 +8,7 @@ import asyncpg
 
 from durable_context import stored_json
 from durable_context.artifacts.contents import decoded, unpack
+from durable_context.artifacts.offloading import whole_again
 from durable_context.database import Pool, acquired
 from durable_context.errors import InvalidArgument, UnknownBranch
 from durable_context.models import Message
@@ -19,6 +20,9 @@ from durable_context.prompts.query import (
     READ_WITHOUT_RETRIEVAL_AT,
 )
 from durable_context.turns.sendable import sendable
+
+Texts = dict[tuple[int, int], dict[int | None, str]]
+"""Offloaded texts by turn and message, then by part; None stands for the whole message."""
 
 
 class View(NamedTuple):
@@ -172,18 +176,18 @@ def _messages(fields: list[dict[str, Any]] | None) -> tuple[Message, ...]:
 
 
 def _tail(
-    text: str | None, whole: list[tuple[int, int, str, int, bytes, bytes]] | None
+    text: str | None, whole: list[tuple[int, int, int | None, str, int, bytes, bytes]] | None
 ) -> tuple[TailTurn, ...]:
     """The turns, with offloaded messages whole again where their content came along."""
-    contents = {
-        (turn_no, message_no): decoded(unpack(compression, data, size, sha256))
-        for turn_no, message_no, compression, size, sha256, data in whole or ()
-    }
+    contents: Texts = {}
+    for turn_no, message_no, part_no, compression, size, sha256, data in whole or ():
+        texts = contents.setdefault((turn_no, message_no), {})
+        texts[part_no] = decoded(unpack(compression, data, size, sha256))
     return tuple(_tail_turn(contents, *fields) for fields in _list(text))
 
 
 def _tail_turn(
-    contents: dict[tuple[int, int], str],
+    contents: Texts,
     turn_no: int,
     digest: str,
     digest_tokens: int,
@@ -200,7 +204,7 @@ def _tail_turn(
         digest_tokens,
         tuple(Fact(fact["kind"], fact["value"], fact["tokens"]) for fact in ledger),
         tuple(
-            sendable(_whole(message, contents.get((turn_no, position))))
+            sendable(whole_again(message, contents.get((turn_no, position), {})))
             for position, message in enumerate(stored)
         ),
         tuple(message_tokens or ()),
@@ -213,12 +217,6 @@ def _view(stored: Message, view: dict[str, Any]) -> View:
     """An offloaded message is stored as its view, others have one beside them."""
     short = stored_json.load_message(view["message"]) if "message" in view else sendable(stored)
     return View(short, view["tokens"])
-
-
-def _whole(stored: Message, content: str | None) -> Message:
-    if content is None:
-        return stored
-    return stored.model_copy(update={"content": content, "artifact": None})
 
 
 def _run_start(text: str | None) -> tuple[tuple[Message, int], ...]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from durable_context.artifacts.contents import check_size
 from durable_context.models import Message, Outcome, Turn
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.prepared import PreparedContext
@@ -38,6 +39,9 @@ async def record(
     resources: Resources, branch_uuid: UUID, encoding: str, policy: CompactionPolicy, new: NewTurn
 ) -> tuple[Recorded, Turn]:
     """Commit the turn with its artifacts, or find it committed."""
+    for message in new.messages:
+        if isinstance(message.content, str):
+            check_size(len(message.content))
     row = await _row(new, encoding, policy)
     kept = None
     if row.contents:

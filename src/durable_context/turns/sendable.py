@@ -64,7 +64,11 @@ def to_openai(message: Message) -> dict[str, Any]:
 
 
 def _sent(part: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "text", "text": part_reference(part)} if is_stored_part(part) else part
+    if is_stored_part(part):
+        return {"type": "text", "text": part_reference(part)}
+    if part.get("type") == "text" and "artifact" in part:  # a view of what was offloaded
+        return {key: value for key, value in part.items() if key != "artifact"}
+    return part
 
 
 def _clean_content(
