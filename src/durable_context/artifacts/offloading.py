@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from durable_context.artifacts.contents import check_size, count_tokens
+from durable_context.artifacts.encoded_data import fields_of
 from durable_context.artifacts.media import BinaryPart, binary_part, stored_part
 from durable_context.models import LedgerEntry, Message
 from durable_context.policy import CompactionPolicy
@@ -166,6 +167,13 @@ def is_pointer(message: Message) -> bool:
     """Whether some of what it says is in the artifact store alone."""
     parts = message.content if isinstance(message.content, tuple) else ()
     return message.artifact is not None or any(map(is_text_pointer, parts))
+
+
+def pointers(message: Message) -> list[str]:
+    """Handles of all that stands in the artifact store."""
+    parts = message.content if isinstance(message.content, tuple) else ()
+    found = [message.artifact, *(part.get("artifact") for part in parts)]
+    return [str(fields_of(one).get("handle", one)) for one in found if one is not None]
 
 
 def is_text_pointer(part: Mapping[str, Any]) -> bool:

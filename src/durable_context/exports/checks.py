@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
-from durable_context.errors import InvalidExport
+from durable_context.artifacts.offloading import pointers
+from durable_context.errors import InvalidExport, InvalidTurn
 from durable_context.exports.format import ORDER, BranchRecord, ContentRecord, Counts, Record
 from durable_context.exports.lines import Numbered
 from durable_context.exports.records import (
@@ -19,6 +20,9 @@ from durable_context.exports.records import (
     SummaryRecord,
     TurnRecord,
 )
+from durable_context.prompts.rendering import CHECKPOINT_HEAD, FOOT
+from durable_context.text import clean
+from durable_context.turns.messages import with_results
 
 _COUNTED: Final = {
     "content": "contents",
@@ -48,6 +52,7 @@ class Checks:
         self._sizes: dict[str, int] = {}
         self._unused: set[str] = set()
         self._parts: set[str] = set()
+        self._pointers: set[tuple[str, int, int]] = set()
         self._head_tokens = 0
         self._open_run: int | None = None
         self._nodes: dict[UUID, tuple[int, int]] = {}
@@ -82,6 +87,12 @@ class Checks:
                 raise InvalidExport(f"line 1: {name} is {expected}, the lines after it say {found}")
         if self._open is not None:
             raise InvalidExport(f"content {self._open[0].sha256} is not whole")
+        if self._pointers:
+            handle, turn_no, message_no = min(self._pointers)
+            raise InvalidExport(
+                f"message {message_no} of turn {turn_no} points to artifact {handle!r:.80}, which"
+                " the stream does not have there"
+            )
         if self._unused:
             raise InvalidExport(f"content {min(self._unused)} is of no artifact")
 
@@ -134,6 +145,8 @@ class Checks:
         if record.turn_no > self._header.head_turn:
             raise _Fault(f"there is no turn {record.turn_no}")
         self._unused.discard(record.sha256)
+        if record.message_no is not None:
+            self._pointers.discard((record.handle, record.turn_no, record.message_no))
 
     def _known_content(self, sha256: str) -> int:
         """Its size. Contents from outside the stream are nobody's here."""
@@ -157,6 +170,16 @@ class Checks:
         if record.prompt_parts_hash and record.prompt_parts_hash not in self._parts:
             raise _Fault(f"the stream has no prompt parts {record.prompt_parts_hash}")
         self._open_run = record.open_run_turn
+        self._exchanges(record)
+        for message_no, message in enumerate(record.messages):
+            self._pointers |= {(handle, record.turn_no, message_no) for handle in pointers(message)}
+
+    def _exchanges(self, record: TurnRecord) -> None:
+        try:
+            paired = with_results(record.messages, "complete")
+        except InvalidTurn as error:
+            raise _Fault(str(error)) from None
+        assert len(paired) == len(record.messages)
 
     def _range(self, from_turn: int, to_turn: int) -> None:
         if not from_turn <= to_turn <= self._header.head_turn:
@@ -173,6 +196,9 @@ class Checks:
             covered = to_turn
         if covered != record.turn_no:
             raise _Fault(f"its frontier ends at turn {covered}, not at turn {record.turn_no}")
+        inside = record.text.removeprefix(CHECKPOINT_HEAD).removesuffix(FOOT)
+        if clean(inside) != inside or len(inside) + len(CHECKPOINT_HEAD + FOOT) != len(record.text):
+            raise _Fault("its text is no block of ours")
         self._checkpoint_turn = record.turn_no
 
     def _document(self, record: DocumentRecord) -> None:

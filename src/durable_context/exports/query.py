@@ -129,16 +129,23 @@ from durable_context.visible_checkpoints c where c.tenant = $1 and c.seen_by = $
 order by c.turn_no
 """
 
-DOCUMENTS = f"""{_SEEN}
-select d.from_turn, d.to_turn, coalesce(a.new_no, 0) as artifact_no, d.length, coalesce(
-        json_object_agg(p.term, p.frequency order by p.term collate "C")
-        filter (where p.term is not null), '{{}}'
-    ) as frequencies
+# Postings are grouped once: no index finds those of one document.
+DOCUMENTS = f"""{_SEEN}, posted as materialized (
+    select p.branch_uuid, p.to_turn, p.artifact_no,
+        json_object_agg(p.term, p.frequency order by p.term collate "C") as frequencies
+    from durable_context.postings p
+    where p.branch_uuid in (
+        select l.ancestor_uuid from durable_context.lineage l
+        where l.tenant = $1 and l.branch_uuid = $2
+    )
+    group by p.branch_uuid, p.to_turn, p.artifact_no
+)
+select d.from_turn, d.to_turn, coalesce(a.new_no, 0) as artifact_no, d.length,
+    coalesce(p.frequencies, '{{}}') as frequencies
 from documents d
 left join artifacts a on a.artifact_no = d.artifact_no
-left join durable_context.postings p on p.branch_uuid = d.branch_uuid and p.to_turn = d.to_turn
-    and p.artifact_no = d.artifact_no
-group by d.branch_uuid, d.from_turn, d.to_turn, d.artifact_no, a.new_no, d.length
+left join posted p on (p.branch_uuid, p.to_turn, p.artifact_no)
+    = (d.branch_uuid, d.to_turn, d.artifact_no)
 order by d.to_turn, artifact_no
 """
 

@@ -12,10 +12,12 @@ from durable_context.exports.types import (
     Count,
     Figure,
     Filled,
+    FilledShown,
     Free,
     Handle,
     Positive,
     Sha256,
+    Shown,
     Small,
     Term,
     Text,
@@ -50,8 +52,8 @@ class ArtifactSummaryRecord(Value):
     kind: Literal["artifact_summary"]
     sha256: Sha256
     recipe: Filled
-    headline: Filled
-    text: Filled
+    headline: FilledShown
+    text: FilledShown
     token_count: Positive
     input_tokens: Count
     made_by: Filled
@@ -79,7 +81,7 @@ class ShortForm(Value):
 class Fact(LedgerEntry):
     """A ledger entry with the tokens of its line in a prompt."""
 
-    value: Text
+    value: Shown
     turn_no: Positive | None = None
     mentions: Count = 1
     tokens: Count
@@ -88,7 +90,7 @@ class Fact(LedgerEntry):
 class Entry(LedgerEntry):
     """A ledger entry of a checkpoint."""
 
-    value: Text
+    value: Shown
     turn_no: Positive | None = None
     mentions: Count = 1
 
@@ -111,7 +113,7 @@ class TurnRecord(Value):
     artifact_count: Count
     outcome: Outcome
     continues: bool
-    digest: Text
+    digest: Shown
     digest_tokens: Count
     ledger: tuple[Fact, ...]
     terms: Text
@@ -144,8 +146,8 @@ class SummaryRecord(Value):
     recipe: Filled
     input_hash: Sha256
     revision: Positive
-    headline: Filled
-    text: Filled
+    headline: FilledShown
+    text: FilledShown
     token_count: Positive
     input_tokens: Count
     covered_tokens: Figure

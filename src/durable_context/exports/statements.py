@@ -41,11 +41,21 @@ insert into durable_context.artifacts (
 """
 
 # Summaries of a content the tenant already has stay as they are.
+# Summaries belong to the tenant's content. Where it was there before this import (the beginning of
+# which is now()) with one, other branches show that, and it stays the only one.
 _ARTIFACT_SUMMARY = """
 insert into durable_context.artifact_summaries (
     tenant, sha256, recipe, headline, text, token_count, input_tokens, made_by, degraded, usage,
     schema_version, created_at
-) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) on conflict do nothing
+)
+select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12
+where exists (
+    select from durable_context.artifact_contents c
+    where c.tenant = $1 and c.sha256 = $2 and c.created_at >= now()
+) or not exists (
+    select from durable_context.artifact_summaries s where s.tenant = $1 and s.sha256 = $2
+)
+on conflict do nothing
 """
 
 _PROMPT_PARTS = """

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
 from durable_context import stored_json
 from durable_context.errors import InvalidTurn
+from durable_context.text import clean
 
 TERM_BYTES: Final = 2_046
 """A lexeme of PostgreSQL has no more."""
@@ -23,7 +24,15 @@ def _storable(text: str) -> str:
     return text
 
 
+def _harmless(text: str) -> str:
+    if clean(text) != text:
+        raise ValueError("text here cannot hold a delimiter of our blocks")
+    return text
+
+
 def _utc(time: datetime) -> datetime:
+    if not 1 < time.year < 9999:
+        raise ValueError("allowed are the years 2 to 9998")
     try:
         return time.astimezone(UTC)
     except OverflowError:
@@ -40,6 +49,9 @@ def bounded_json(value: object) -> object:
 
 Text = Annotated[str, AfterValidator(_storable)]
 Filled = Annotated[Text, Field(min_length=1)]
+Shown = Annotated[Text, AfterValidator(_harmless)]
+"""Stands in prompts as it is."""
+FilledShown = Annotated[Shown, Field(min_length=1)]
 Term = Annotated[Filled, Field(max_length=TERM_BYTES)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from durable_context.artifacts.excerpts import artifact_block
-from durable_context.artifacts.offloading import is_pointer
+from durable_context.artifacts.offloading import is_pointer, pointers
 from durable_context.errors import InvalidTurn
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
@@ -86,7 +86,7 @@ def _parts(
         lines=[digest_line(turn, encoding) for turn in digested],
         facts=fact_lines(digested, policy.ledger_max_tokens, encoding),
         raw=raw,
-        retrieved=_retrieved(state, checkpoint, policy, counter),
+        retrieved=_retrieved(state, raw, checkpoint, policy, counter),
         task=_task(state, raw),
         pending=_pending(pending, policy, counter),
         user=[(user_message, counter.count_message(user_message))] if user_message else [],
@@ -144,16 +144,30 @@ def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, in
 
 def _retrieved(
     state: PromptState,
+    raw: Sequence[Exchange],
     checkpoint: Checkpointed | None,
     policy: CompactionPolicy,
     counter: TokenCounter,
 ) -> list[RetrievedBlock]:
-    if not state.retrieved:
+    retrieved = [found for found in state.retrieved if not _stands_whole(found, raw)]
+    if not retrieved:
         return []
     standing = checkpoint.whole_nodes() if checkpoint else set[str]()
-    share = policy.retrieved_tokens // len(state.retrieved)
-    blocks = (_block(found, state.terms, standing, share, counter) for found in state.retrieved)
+    share = policy.retrieved_tokens // len(retrieved)
+    blocks = (_block(found, state.terms, standing, share, counter) for found in retrieved)
     return [block for block in blocks if block is not None]
+
+
+def _stands_whole(found: RetrievedLeaf | RetrievedArtifact, raw: Sequence[Exchange]) -> bool:
+    """Whether a raw turn shows the artifact itself."""
+    if not isinstance(found, RetrievedArtifact) or found.source == "put":
+        return False
+    return any(
+        exchange.turn is not None
+        and exchange.turn.turn_no == found.turn_no
+        and not any(found.handle in pointers(message) for message in exchange.messages)
+        for exchange in raw
+    )
 
 
 def _block(

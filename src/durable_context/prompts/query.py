@@ -101,7 +101,7 @@ _RANKED = f""", lexemes as materialized (
     ) s
     order by rank limit $8
 ), found as materialized (
-    select h.rank, a.handle, a.turn_no, a.name, a.media_type, a.size, s.headline, s.text,
+    select h.rank, a.handle, a.turn_no, a.source, a.name, a.media_type, a.size, s.headline, s.text,
         c.compression, c.sha256, c.data
     from hits h
     join durable_context.visible_artifacts a on a.tenant = $1 and a.seen_by = $2
@@ -145,8 +145,8 @@ _RETRIEVED = f""",
             and s.level = 0 and s.from_turn = h.from_turn
             and s.branch_uuid = h.branch_uuid
         where h.artifact_no = 0) as leaves,
-    (select array_agg((f.rank, f.handle, f.turn_no, f.name, f.media_type, f.size, f.headline,
-        f.text, f.compression, f.sha256, f.data)) from found f) as artifacts,
+    (select array_agg((f.rank, f.handle, f.turn_no, f.source, f.name, f.media_type, f.size,
+        f.headline, f.text, f.compression, f.sha256, f.data)) from found f) as artifacts,
     (select json_agg(json_build_array(q.lexeme, q.idf)) from query q where q.documents > 0) as terms
 """
 

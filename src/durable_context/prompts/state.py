@@ -82,6 +82,7 @@ class RetrievedArtifact(NamedTuple):
 
     handle: str
     turn_no: int
+    source: str
     name: str | None
     media_type: str
     size: int
@@ -255,6 +256,7 @@ def _leaf(
 def _artifact(
     handle: str,
     turn_no: int,
+    source: str,
     name: str | None,
     media_type: str,
     size: int,
@@ -267,4 +269,6 @@ def _artifact(
     text = None
     if compression is not None and sha256 is not None and data is not None:
         text = decoded(unpack(compression, data, size, sha256))
-    return RetrievedArtifact(handle, turn_no, name, media_type, size, headline, summary, text)
+    return RetrievedArtifact(
+        handle, turn_no, source, name, media_type, size, headline, summary, text
+    )

@@ -97,7 +97,7 @@ def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, 
                 f"message {position} is a <{RECORD_TAG}> block that prepare() made; record_turn"
                 " takes the new exchange only"
             )
-    return tuple(_paired(parsed, outcome))
+    return tuple(with_results(parsed, outcome))
 
 
 def user_message_of(value: str | Mapping[str, Any] | Message | None) -> Message | None:
@@ -129,10 +129,13 @@ def exchanges(values: Sequence[object]) -> tuple[Message, ...]:
             raise InvalidTurn(
                 f"pending message {position} has role 'user'; allowed are assistant and tool"
             )
-    return tuple(sendable(message) for message in _paired(parsed, "complete"))
+    return tuple(sendable(message) for message in with_results(parsed, "complete"))
 
 
-def _paired(messages: Iterable[Message], outcome: Outcome) -> list[Message]:
+def with_results(messages: Iterable[Message], outcome: Outcome) -> list[Message]:
+    """Each call with its result right after it: those that have none get a synthetic one, if the
+    turn was interrupted. Raises InvalidTurn, IncompleteToolExchange.
+    """
     paired: list[Message] = []
     waiting: dict[str, str] = {}
     missing: list[str] = []
