@@ -219,7 +219,10 @@ def _no_result(records: Records) -> None:
         for one in records
         if one["kind"] == "turn" and any(m["role"] == "tool" for m in one["messages"])
     )
-    turn["messages"] = [m for m in turn["messages"] if m["role"] != "tool"]
+    kept = [n for n, message in enumerate(turn["messages"]) if message["role"] != "tool"]
+    for name in ("messages", "message_tokens"):
+        turn[name] = [turn[name][n] for n in kept]
+    turn["views"] = None
 
 
 def _overlap(records: Records) -> None:

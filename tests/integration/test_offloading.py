@@ -491,3 +491,32 @@ async def test_a_result_whose_view_is_no_smaller_is_counted_as_it_is_shown(branc
     prepared = await branch.prepare("And?", budget=Budget(max_tokens=64_000))
     assert prepared
     check_tokens(prepared)
+
+
+async def test_what_a_raw_turn_shows_whole_is_not_quoted_again(branch: Branch, pool: Pool):
+    rows = "\n".join(f"row {n}: price {n * 3} euro" for n in range(160))
+    await branch.record_turn([ASKED, *exchange("a", rows, "read"), READ])
+    for n in range(2, 14):
+        await branch.record_turn(numbered(n))
+    await compact_all(pool, branch.branch_uuid)
+    [artifact] = await branch.artifacts()
+    raw, later = [
+        await branch.prepare("row price euro", budget=Budget(max_tokens=64_000), at_turn=turn)
+        for turn in (1, 13)
+    ]
+    assert raw
+    assert later
+    assert rows in [message["content"] for message in raw.messages]
+    assert not any(artifact.handle in block.source_ids for block in raw.manifest.blocks)
+    assert any(artifact.handle in block.source_ids for block in later.manifest.blocks)
+
+
+async def test_a_retry_under_another_policy_returns_what_is_stored(
+    make_client: Any, branch: Branch
+):
+    turn = [ASKED, *exchange("a", REPORT, "read"), READ]
+    first = await branch.record_turn(turn, turn_key="k")
+    lenient = await make_client(CompactionPolicy(offload_tokens=100_000))
+    other = await lenient.find_branch(branch.conversation_id)
+    again = await other.record_turn(turn, turn_key="k")
+    assert again == first.model_copy(update={"repeated": True})

@@ -59,7 +59,7 @@ async def record(
         prompt=_prompt_record(new.prepared),
         kept=kept,
     )
-    if recorded.repeated and row.contents:  # the handles are those of the first time
+    if recorded.repeated:  # with the handles, and as the policy, of the first time
         known = await resources.store.turns(branch_uuid, recorded.turn_no, recorded.turn_no)
         return recorded, known[0].model_copy(update={"repeated": True})
     return recorded, _turn(new, row, recorded)
