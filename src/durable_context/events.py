@@ -49,6 +49,11 @@ class ContextEvent(Value):
     Cursors are 1, 2, 3 ... along the branch, in the order of commits. `turn_no` is the turn it is
     about: the recorded one, the last of a segment, the one of a fork, else the head at that moment.
     A fork is an event of the parent (`child_id`) and of the child (`parent_id`).
+
+    Of `data`: recorded has token_count, stored_tokens, outcome, continues, artifacts; prepared the
+    prompt's blocks and reductions; over_budget limit, required, smallest; offloaded and put handle,
+    source, name, version, media_type, size, token_count; compactions compaction_id, from_turn,
+    to_turn, reason, attempts (finished ones), recipe, tokens_before, tokens_after, error.
     """
 
     conversation_id: str
