@@ -12,10 +12,10 @@ import asyncpg
 
 from durable_context import stored_json
 from durable_context.artifacts.contents import decoded, unpack
-from durable_context.artifacts.excerpts import ArtifactPassage, artifact_passages
 from durable_context.database import Pool, acquired
 from durable_context.errors import InvalidArgument
 from durable_context.models import Value
+from durable_context.prompts.artifact_excerpts import ArtifactPassage, artifact_passages
 from durable_context.prompts.excerpts import TurnPassage, heaviest_of, turn_passages
 from durable_context.prompts.query import EXCERPT_BYTES, EXCERPT_TURNS, QUERY_TERMS
 from durable_context.prompts.state import RetrievedTurn

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from durable_context.artifacts.excerpts import artifact_block
 from durable_context.artifacts.offloading import is_pointer, pointers
 from durable_context.errors import InvalidTurn
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
+from durable_context.prompts.artifact_excerpts import artifact_block
 from durable_context.prompts.blocks import (
     Checkpointed,
     Exchange,
