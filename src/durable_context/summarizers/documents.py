@@ -2,6 +2,8 @@
 that say most, of anything else beginning and end.
 """
 
+import re
+from collections import Counter
 from typing import Final
 
 from durable_context.redaction import redact
@@ -22,6 +24,13 @@ _WORDS: Final = 4
 """A document with fewer sentences, of so many words at least, is a table or code."""
 _GROUP: Final = 10
 _FIRST_SHARE: Final = 0.3
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_MANY_LINES: Final = 20
+_COMMON: Final = 0.05
+_ALIKE: Final = 0.8
+_RARE: Final = 2
+_FEW: Final = 6
+_ODD_SHARE: Final = 0.4
 
 
 def condense(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
@@ -31,10 +40,31 @@ def condense(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
     text = redact(clean(text if is_json else _read(text)))
     label = f"{request.artifact}: "
     room = max(1, text_cap(request) - counter.count(label) - 1)
+    odd = "" if is_json else _odd(text, int(room * _ODD_SHARE), counter)
+    room = max(1, room - counter.count(odd))
     told, first = ("", "") if is_json else _told(text, room, counter)
     told = told or content_view(text, room, counter)
     headline = goal_headline(first, [told], headline_cap(request), counter)
-    return headline, shorten(label + told, text_cap(request), counter)
+    return headline, shorten(label + odd + told, text_cap(request), counter)
+
+
+def _odd(text: str, room: int, counter: TokenCounter) -> str:
+    """Of a table or log whose lines are alike those that are not, by words that hardly any other
+    line has: they are what somebody will ask for.
+    """
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    words = [frozenset(_WORD.findall(line.casefold())) for line in lines]
+    known = Counter(word for line in words for word in line)
+    common = {word for word, count in known.items() if count >= len(lines) * _COMMON}
+    alike = sum(1 for line in words if line and line <= common)
+    rare = [
+        line
+        for line, own in zip(lines[1:], words[1:], strict=True)  # the first names the columns
+        if any(known[word] <= _RARE for word in own)
+    ]
+    if len(lines) < _MANY_LINES or alike < len(lines) * _ALIKE or not 0 < len(rare) <= _FEW:
+        return ""
+    return shorten("unlike the others: " + " | ".join(rare), room, counter) + "\n"
 
 
 def _told(text: str, room: int, counter: TokenCounter) -> tuple[str, str]:
