@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from datetime import timedelta
 from itertools import pairwise
 
 from durable_context import Branch, ContextClient
@@ -9,7 +10,7 @@ from durable_context.contracts import COMMIT, SUMMARIZE
 from tests.model_server import ModelServer
 from tests.workflows.killed_workers import worker_process
 from tests.workflows.models import model_summarizer
-from tests.workflows.orchestration import Orchestration, StartWorker, record
+from tests.workflows.orchestration import QUICK, Orchestration, StartWorker, record
 from tests.workflows.worker_process import STALLED, WorkerSetup
 
 KILLS = 3
@@ -93,8 +94,12 @@ async def test_two_workers_share_the_work_and_repeat_none_of_it(
     for branch in branches:
         await record(branch, 26)
     other = setup.model_copy(update={"model_url": model.base_url})
+    # A busy machine must not look like a lost worker here: its call would be made again.
+    patient = QUICK.model_copy(update={"worker_lost_after": timedelta(seconds=30)})
     async with worker_process(other), start_worker(model_summarizer(model.base_url)):
-        results = await asyncio.gather(*(orchestration.compact(branch) for branch in branches))
+        results = await asyncio.gather(
+            *(orchestration.compact(branch, patient) for branch in branches)
+        )
     assert [result.checkpoint_turn for result in results] == [24] * len(branches)
     assert model.count == 5 * len(branches)
     for branch in branches:
