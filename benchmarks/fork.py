@@ -14,7 +14,7 @@ from durable_context.tokens import token_counter
 
 FORK = "fork"
 DEEP = 20
-PREPARE_DEEP = f"prepare {DEEP} forks deep"
+PREPARE_DEEP = f"prepare {DEEP} deep"
 WARMUP = 10
 QUESTION_TOKENS = 10
 BUDGET = Budget(max_tokens=32_000)

@@ -45,7 +45,7 @@ class Results:
             console.print(_table(title, "retrieval", self.prepare))
             console.print(_flatness_line(self.prepare))
         if self.fork:
-            title = "fork, beside an insert of one row; prepare on a fork, beside one on the root"
+            title = "fork, beside an insert; prepare on a deep fork, beside the root"
             console.print(_table(title, "what", self.fork))
         if self.record:
             title = "record_turn, beside an insert of the same messages as text"
