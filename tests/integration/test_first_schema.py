@@ -21,8 +21,9 @@ values ('default', 'c', 'main', 'o200k_base', 'english') returning branch_uuid
 # As the library of that time recorded: continues, then whether it begins with a user message.
 RECORD = """
 select turn_no from durable_context.record_turn(
-    'default', $1, $2::text, sha256(convert_to($2, 'UTF8')), null, $3, '{7}', null, 7, 7, 'complete', $4, $5,
-    ' Said something.' || chr(10), 6, '[]', $2::text, null, null, null, null, null, null)
+    'default', $1, $2::text, sha256(convert_to($2, 'UTF8')), null, $3, '{7}', null, 7, 7,
+    'complete', $4, $5, ' Said something.' || chr(10), 6, '[]', $2::text,
+    null, null, null, null, null, null)
 """
 USER, STEP = '[{"role":"user","content":"go on"}]', '[{"role":"assistant","content":"done"}]'
 TURNS = [
