@@ -1,8 +1,9 @@
 """Tells a summarizer of turns what the artifacts are that turns hold only views of."""
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from durable_context.artifacts.offloading import handle_of
 from durable_context.artifacts.summaries import ToldArtifact
 from durable_context.models import Message, Turn
 from durable_context.summarizers.calls import SUMMARY_LINE
@@ -36,7 +37,7 @@ class TurnMentions:
             said = self._of(message.artifact)
             return message.model_copy(update={"content": f"{content}\n{said}"}) if said else message
         parts = content or ()
-        found = [self._of(_handle_of(part)) for part in parts]
+        found = [self._of(handle_of(part)) for part in parts]
         if not any(found):
             return message
         told: list[dict[str, Any]] = []
@@ -51,8 +52,3 @@ class TurnMentions:
         self._room -= found.tokens + _MARGIN
         self.texts.append(f"{found.headline}\n{found.text}")
         return f"{SUMMARY_LINE}{found.headline}\n{found.text}"
-
-
-def _handle_of(part: Mapping[str, Any]) -> str | None:
-    artifact: Any = part.get("artifact")
-    return cast("dict[str, Any]", artifact).get("handle") if isinstance(artifact, dict) else None

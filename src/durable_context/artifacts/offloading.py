@@ -8,9 +8,15 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from durable_context.artifacts.contents import check_size, count_tokens
+from durable_context.artifacts.contents import (
+    COUNTED_WHOLE,
+    check_size,
+    count_tokens,
+    encoded,
+)
 from durable_context.artifacts.encoded_data import fields_of
 from durable_context.artifacts.media import BinaryPart, binary_part, stored_part
+from durable_context.artifacts.reading import count_lines
 from durable_context.models import LedgerEntry, Message
 from durable_context.policy import CompactionPolicy
 from durable_context.text import clean, message_text, one_line
@@ -104,9 +110,11 @@ def _offload(
         return _offload_parts(message, position, name, large, policy, counter)
     sent = sendable(message)
     text = message_text(message)
+    if large is None:
+        return _kept(message, sent, counter.count_message(sent))
     tokens = _tokens(sent, counter)
-    if large is None or tokens <= large:
-        return _kept(message, sent, counter)
+    if tokens <= large and len(text) <= COUNTED_WHOLE:
+        return _kept(message, sent, tokens)
     check_size(len(text))
     whole = sent
     if not isinstance(sent.content, str):  # shown whole again, the parts are one text
@@ -117,13 +125,12 @@ def _offload(
     stored = message.model_copy(update={"content": view, "artifact": artifact.handle})
     shown = _tokens(sendable(stored), counter)
     if shown >= tokens:  # what is large are the calls, not what was said
-        return _kept(message, sent, counter)
+        return _kept(message, sent, counter.count_message(sent))
     return Offloaded(stored, whole, tokens, shown, (artifact,))
 
 
-def _kept(message: Message, sent: Message, counter: TokenCounter) -> Offloaded:
+def _kept(message: Message, sent: Message, tokens: int) -> Offloaded:
     """What stays in its turn can stand whole in a prompt, so that every token of it is counted."""
-    tokens = counter.count_message(sent)
     return Offloaded(message, sent, tokens, tokens)
 
 
@@ -172,8 +179,14 @@ def is_pointer(message: Message) -> bool:
 def pointers(message: Message) -> list[str]:
     """Handles of all that stands in the artifact store."""
     parts = message.content if isinstance(message.content, tuple) else ()
-    found = [message.artifact, *(part.get("artifact") for part in parts)]
-    return [str(fields_of(one).get("handle", one)) for one in found if one is not None]
+    found = [message.artifact, *map(handle_of, parts)]
+    return [handle for handle in found if handle is not None]
+
+
+def handle_of(part: Mapping[str, Any]) -> str | None:
+    """Handle of what a stored part stands for: data, or a text of which it is the view."""
+    artifact = part.get("artifact")
+    return None if artifact is None else str(fields_of(artifact).get("handle", artifact))
 
 
 def is_text_pointer(part: Mapping[str, Any]) -> bool:
@@ -209,14 +222,13 @@ def _of_text(
 ) -> NewArtifact:
     return NewArtifact(
         handle=new_handle(),
-        # What UTF-8 cannot hold is kept all the same.
-        content=text.encode(errors="surrogatepass"),
+        content=encoded(text),
         message_no=position,
         part_no=part_no,
         name=_label(name),
         media_type=media_type_of(text),
         token_count=tokens,
-        line_count=text.count("\n") + 1,
+        line_count=count_lines(text),
         width=None,
         height=None,
     )
