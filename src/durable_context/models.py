@@ -43,12 +43,23 @@ class ToolCall(Value):
     arguments: str
 
 
+class Reasoning(Value):
+    """Reasoning as a provider returned it, to be sent back to that provider as it is: a signed
+    thinking block, a reasoning item, a thought signature. `call_id`: the tool call it belongs to.
+    """
+
+    provider: Literal["anthropic", "openai", "gemini"]
+    block: dict[str, Any]
+    call_id: str | None = None
+
+
 class Message(Value):
     """One message of a turn, provider-neutral.
 
     `content` is text, or content parts in OpenAI's form. `synthetic` marks a result that stands in
     for one that never came. `artifact` is the handle of the whole content where `content` is only
-    a view of it; the store sets it. `extra` keeps fields we store but never send.
+    a view of it; the store sets it. `reasoning` is sent with raw turns, to its own provider, and
+    appears nowhere else. `extra` keeps fields we store but never send.
     """
 
     role: Role
@@ -58,6 +69,7 @@ class Message(Value):
     tool_call_id: str | None = None
     synthetic: bool = False
     artifact: str | None = None
+    reasoning: tuple[Reasoning, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
 

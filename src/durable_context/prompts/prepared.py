@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, field_validator
 from durable_context import stored_json
 from durable_context.artifacts.media import loaded_part
 from durable_context.errors import InvalidArgument
-from durable_context.models import Value
+from durable_context.models import Reasoning, Value
 
 BlockKind = Literal[
     "instructions",
@@ -109,6 +109,13 @@ class PartReference(Value):
     stored: dict[str, Any]
 
 
+class ReasoningReference(Value):
+    """Reasoning that belongs to a raw message of a prompt: `message` from 0."""
+
+    message: int
+    blocks: tuple[Reasoning, ...]
+
+
 class PartLoader:
     """Reads contents by handle."""
 
@@ -119,7 +126,10 @@ class PartLoader:
 class PreparedContext(Value):
     """A whole request in OpenAI chat format, within its budget.
 
-    `token_count` holds also after `load_parts`: it counts what `parts` refer to.
+    `token_count` holds also after `load_parts`: it counts what `parts` refer to. `breakpoints` are
+    positions of messages at which a stable block ends, first to last: a provider that caches
+    prefixes is told to do so there. `reasoning` is what providers want back with their own
+    messages; it is in no other format.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -127,6 +137,8 @@ class PreparedContext(Value):
     token_count: int
     budget: Budget
     parts: tuple[PartReference, ...] = ()
+    reasoning: tuple[ReasoningReference, ...] = ()
+    breakpoints: tuple[int, ...] = ()
     _loader: PartLoader | None = PrivateAttr(default=None)
 
     async def load_parts(self) -> Self:
