@@ -23,15 +23,23 @@ def check_budget(budget: object) -> None:
         raise InvalidArgument(f"budget={budget!r:.80}; it must be a Budget(max_tokens=...)")
 
 
-def seconds(timeout: timedelta | float) -> timedelta:
+def seconds(timeout: timedelta | float, name: str = "timeout") -> timedelta:
     """A timeout, which may be given in seconds."""
     if isinstance(timeout, timedelta):
         return timeout
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(f"timeout={timeout!r:.80}; it must be a timedelta or seconds")
+        raise InvalidArgument(f"{name}={timeout!r:.80}; it must be a timedelta or seconds")
     if not -LONGEST_SECONDS <= timeout <= LONGEST_SECONDS:
-        raise InvalidArgument(f"timeout={timeout!r:.80}; allowed are up to {LONGEST_SECONDS:,} s")
+        raise InvalidArgument(f"{name}={timeout!r:.80}; allowed are up to {LONGEST_SECONDS:,} s")
     return timedelta(seconds=timeout)
+
+
+def positive_seconds(timeout: timedelta | float, name: str) -> timedelta:
+    """The same of a time that must not be over at once."""
+    bound = seconds(timeout, name)
+    if bound <= timedelta(0):
+        raise InvalidArgument(f"{name}={timeout!r:.80}; it must be more than 0 s")
+    return bound
 
 
 def check_time(occurred_at: datetime | None) -> None:

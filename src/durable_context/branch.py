@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
@@ -18,6 +17,7 @@ from durable_context.arguments import (
     check_time,
     check_turn,
     head_expected,
+    positive_seconds,
     seconds,
 )
 from durable_context.artifacts.reading import ArtifactContent
@@ -41,18 +41,15 @@ from durable_context.models import (
     Turn,
 )
 from durable_context.policy import CompactionPolicy
-from durable_context.prompts.assembly import assemble
-from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
-from durable_context.prompts.state import read_prompt_state
+from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
+from durable_context.prompts.preparing import NextCall, prepare
 from durable_context.resources import Resources
 from durable_context.stored_json import check_json_object
-from durable_context.text import clean, message_text
+from durable_context.text import clean
 from durable_context.tokens import token_counter
-from durable_context.turns.messages import characters, exchanges, turn_messages, user_message_of
-from durable_context.turns.recorder import THREAD_CHARACTERS, NewTurn, record
+from durable_context.turns.messages import exchanges, turn_messages, user_message_of
+from durable_context.turns.recorder import NewTurn, record
 
-QUERY_CHARACTERS = 10_000
-"""Of a longer user message only the beginning is searched with."""
 POLL_FIRST = 0.02
 POLL_LONGEST = 0.5
 
@@ -92,39 +89,26 @@ class Branch:
         budget: Budget,
         pending: Sequence[object] = (),
         at_turn: int | None = None,
+        compact_within: timedelta | float | None = None,
     ) -> PreparedContext | BudgetExceeded:
         """The whole next request, within budget: one database read, no model, nothing written.
 
         `None` continues an open long run. `pending` holds complete tool exchanges that are not
         recorded yet. `at_turn`: the prompt of a fork made at that turn. The same stored state and
-        input give the same bytes. Raises InvalidTurn, InvalidArgument.
+        input give the same bytes.
+
+        `compact_within`: where the prompt does not fit whole and turns are due, have them compacted
+        first and wait, so long in all at most, in seconds or as a timedelta. A compaction that
+        fails, takes longer or cannot be asked for, as with temporal=None, is no error: the prompt
+        is made of what there is. Raises InvalidTurn, InvalidArgument.
         """
         check_budget(budget)
         check_turn("at_turn", at_turn)
-        asked, waiting = user_message_of(user_message), exchanges(pending)
-        state = await read_prompt_state(
-            self._resources.pool,
-            self._resources.tenant,
-            self.branch_uuid,
-            _query(asked),
-            self.policy,
-            at_turn,
-        )
-        build = partial(assemble, state, asked, waiting, budget=budget, policy=self.policy)
-        large = characters([*waiting, *([asked] if asked else ())]) > THREAD_CHARACTERS
-        prepared = await asyncio.to_thread(build) if large else build()
-        if isinstance(prepared, PreparedContext):
-            return prepared.loading_with(PartLoader(self._load_contents))
-        self._resources.pending_events.add(
-            self.branch_uuid,
-            "over_budget",
-            state.head_turn,
-            {"limit": prepared.limit, "required": prepared.required, "smallest": prepared.smallest},
-        )
-        return prepared
-
-    async def _load_contents(self, handles: Sequence[str]) -> Mapping[str, bytes]:
-        return await self._artifacts.contents_of(self.branch_uuid, handles)
+        within = None
+        if compact_within is not None:
+            within = positive_seconds(compact_within, "compact_within")
+        call = NextCall(user_message_of(user_message), exchanges(pending), budget, at_turn)
+        return await prepare(self._resources, self._request("request"), call, within)
 
     async def record_turn(
         self,
@@ -347,7 +331,3 @@ class Branch:
             reason=reason,
             label=clean(label)[:120],
         )
-
-
-def _query(asked: Message | None) -> str | None:
-    return clean(message_text(asked)[:QUERY_CHARACTERS]) if asked else None

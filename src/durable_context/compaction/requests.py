@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from durable_context.compaction.bounds import bounded
 from durable_context.contracts import COMPACTION_TASK_QUEUE, CompactionRequest, CompactionResult
 
 if TYPE_CHECKING:
@@ -78,20 +79,18 @@ class CompactionRequests:
         return True
 
     async def compact_now(self, request: CompactionRequest, timeout: timedelta) -> CompactionResult:
-        """Compact all that is due, and wait.
+        """Compact all that is due, and wait: `timeout` in all, whatever Temporal does.
 
         Raises CompactionUnavailable, CompactionTimeout (it goes on), CompactionFailed.
         """
-        from durable_context.compaction.temporal_calls import bounded
+        return await bounded(self._compact_now(request), timeout)
 
+    async def _compact_now(self, request: CompactionRequest) -> CompactionResult:
         calls = await self._connected()
-        deadline = time.monotonic() + timeout.total_seconds()
         await calls.check()
-        while True:
-            left = timedelta(seconds=max(0.0, deadline - time.monotonic()))
-            result = await bounded(calls.compact_now(request), left)
-            if not result.more:
-                return result
+        while (result := await calls.compact_now(request)).more:
+            pass
+        return result
 
     async def close(self) -> None:
         """Send the hints that wait, and wait for those on their way, within a bound."""

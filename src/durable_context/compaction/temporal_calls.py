@@ -3,9 +3,8 @@ imported only when Temporal is first needed.
 """
 
 import asyncio
-from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import (
@@ -30,6 +29,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from durable_context.compaction.bounds import retrieve
 from durable_context.contracts import (
     COMPACT_NOW,
     COMPACTION_FAILED,
@@ -54,7 +54,6 @@ SUMMARY_BYTES = 200
 CLOSING = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.ABORTED)
 CLOSING_PAUSE = 0.1
 CLOSING_ATTEMPTS = 50
-T = TypeVar("T")
 
 
 async def connect(address: str | None) -> Client:
@@ -176,7 +175,7 @@ class CompactionCalls:
             )
         except BaseException:
             # The SDK gives the same error to a future of its own, which complains if nobody looks.
-            asyncio.ensure_future(start.workflow_handle()).add_done_callback(_retrieve)
+            asyncio.ensure_future(start.workflow_handle()).add_done_callback(retrieve)
             raise
 
     async def _search_attributes(self, request: CompactionRequest) -> TypedSearchAttributes:
@@ -192,30 +191,6 @@ class CompactionCalls:
                 if name in self._attributes
             ]
         )
-
-
-async def bounded(work: Awaitable[T], timeout: timedelta) -> T:
-    """The result within `timeout`, or CompactionTimeout.
-
-    The SDK turns a cancelled update into an error of its own, which would pass a bound by unseen.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({task}, timeout=timeout.total_seconds())
-    finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_retrieve)
-    if not task.done():
-        raise CompactionTimeout(
-            f"the compaction did not finish within {timeout.total_seconds():g} s; it goes on"
-        )
-    return task.result()
-
-
-def _retrieve(task: "asyncio.Future[T]") -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def _summary(request: CompactionRequest) -> str:

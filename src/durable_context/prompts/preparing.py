@@ -1,0 +1,79 @@
+"""One call of `Branch.prepare`: a read and pure functions, twice if a compaction was awaited."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from durable_context.compaction.within import compacted_within
+from durable_context.contracts import CompactionRequest
+from durable_context.models import Message
+from durable_context.prompts.assembly import assemble
+from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
+from durable_context.prompts.state import PromptState, read_prompt_state
+from durable_context.resources import Resources
+from durable_context.text import clean, message_text
+from durable_context.turns.messages import characters
+from durable_context.turns.recorder import THREAD_CHARACTERS
+
+QUERY_CHARACTERS = 10_000
+"""Of a longer user message only the beginning is searched with."""
+
+
+class NextCall(NamedTuple):
+    """What a prompt is for: sendable messages and a budget. `at_turn`: of a fork made there."""
+
+    message: Message | None
+    pending: tuple[Message, ...]
+    budget: Budget
+    at_turn: int | None
+
+
+async def prepare(
+    shared: Resources, request: CompactionRequest, call: NextCall, within: timedelta | None
+) -> PreparedContext | BudgetExceeded:
+    """The prompt for a call. Where it does not fit whole, `request` is made first and waited for,
+    up to `within`.
+    """
+    state, prepared = await _prepared(shared, request, call)
+    if within is not None and _was_reduced(prepared):
+        behind = state.checkpoint.turn_no if state.checkpoint else 0
+        last = state.head_turn - request.policy.keep_raw_turns
+        if await compacted_within(shared, request, behind, last, within):
+            state, prepared = await _prepared(shared, request, call)
+    if isinstance(prepared, PreparedContext):
+        return prepared.loading_with(PartLoader(partial(_load, shared, request)))
+    shared.pending_events.add(
+        request.branch_uuid,
+        "over_budget",
+        state.head_turn,
+        {"limit": prepared.limit, "required": prepared.required, "smallest": prepared.smallest},
+    )
+    return prepared
+
+
+async def _prepared(
+    shared: Resources, request: CompactionRequest, call: NextCall
+) -> tuple[PromptState, PreparedContext | BudgetExceeded]:
+    message, pending, budget, at_turn = call
+    state = await read_prompt_state(
+        shared.pool, shared.tenant, request.branch_uuid, _query(message), request.policy, at_turn
+    )
+    build = partial(assemble, state, message, pending, budget=budget, policy=request.policy)
+    large = characters([*pending, *([message] if message else ())]) > THREAD_CHARACTERS
+    return state, await asyncio.to_thread(build) if large else build()
+
+
+def _was_reduced(prepared: PreparedContext | BudgetExceeded) -> bool:
+    return isinstance(prepared, BudgetExceeded) or bool(prepared.manifest.reductions)
+
+
+def _query(message: Message | None) -> str | None:
+    return clean(message_text(message)[:QUERY_CHARACTERS]) if message else None
+
+
+async def _load(
+    shared: Resources, request: CompactionRequest, handles: Sequence[str]
+) -> Mapping[str, bytes]:
+    return await shared.artifacts.contents_of(request.branch_uuid, handles)
