@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12   make the environment with this interpreter, not the newest tested one on PATH
 #   VENV=.venv-3.12     make it in another folder
-#   ARGS="-k budget"    more arguments for test, test-production, bench and worker
+#   ARGS="-k budget"    more arguments for test, test-production, the benchmarks and worker
 #   TRANSCRIPT=path     replay this conversation in the demo; KEEP=1 leaves the demo's servers running
 #                       (make hands both to the demo in its environment)
 
@@ -28,7 +28,7 @@ LOCK = $(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-production check format bench worker up down wheel lock clean
+.PHONY: help setup demo test test-production check format bench bench-recall worker up down wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,9 @@ format: $(INSTALLED) ## format, and apply what lint can fix by itself
 
 bench: $(INSTALLED) ## measure prepare, record_turn and compaction
 	@$(PY) -m benchmarks $(ARGS)
+
+bench-recall: $(INSTALLED) ## what of a tool call's values the prompt before it holds (ARGS="--misses 20")
+	@$(PY) -m benchmarks.recall $(ARGS)
 
 worker: $(INSTALLED) ## run a worker, settings from the environment (ARGS=dev: the embedded stack)
 	@$(PY) -m worker $(ARGS)

@@ -53,7 +53,7 @@ class Results:
         if self.throughput is not None:
             console.print(_throughput_line(self.throughput))
             console.print(_histories_table(self.histories))
-        console.print(_goals_table(self.goals))
+        console.print(goals_table(self.goals))
 
 
 def _beside(each: Beside) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _flatness_line(measured: Sequence[Beside]) -> str:
 
 def _table(title: str, kind: str, measured: Sequence[Beside]) -> Table:
     columns = ("ours", "p99", "bare", "p99", "ratio", "in SQL", "Python")
-    table = _empty(f"{title}; median and p99 in ms", "turns", kind, "bytes", *columns)
+    table = empty_table(f"{title}; median and p99 in ms", "turns", kind, "bytes", *columns)
     for each in measured:
         table.add_row(
             f"{each.turns:,}",
@@ -95,22 +95,22 @@ def _throughput_line(throughput: Throughput) -> str:
 
 
 def _histories_table(histories: Sequence[History]) -> Table:
-    table = _empty("Temporal history of one pass", "started by", "merges", "events", "bytes")
+    table = empty_table("Temporal history of one pass", "started by", "merges", "events", "bytes")
     for each in histories:
         table.add_row(each.started_by, str(each.merges), str(each.events), f"{each.size:,}")
     return table
 
 
-def _goals_table(goals: Sequence[Goal]) -> Table:
-    table = _empty("goals", "", "figure", "goal", "")
+def goals_table(goals: Sequence[Goal], decimals: int = 2) -> Table:
+    table = empty_table("goals", "", "figure", "goal", "")
     for goal in goals:
         sign = "≥" if goal.at_least else "≤"
         verdict = "[green]met[/green]" if goal.met else "[red]missed[/red]"
-        table.add_row(goal.name, f"{goal.figure:.2f}", f"{sign} {goal.limit:g}", verdict)
+        table.add_row(goal.name, f"{goal.figure:.{decimals}f}", f"{sign} {goal.limit:g}", verdict)
     return table
 
 
-def _empty(title: str, *columns: str) -> Table:
+def empty_table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):
         table.add_column(column, justify="right" if position else "left", no_wrap=True)
