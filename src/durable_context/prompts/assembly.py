@@ -17,13 +17,13 @@ from durable_context.prompts.blocks import (
     Exchange,
     Parts,
     digest_line,
-    fact_lines,
     message_overhead,
 )
 from durable_context.prompts.excerpts import RetrievedBlock, retrieved_block
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
 from durable_context.prompts.state import (
+    Fact,
     PromptState,
     RetrievedArtifact,
     RetrievedLeaf,
@@ -33,6 +33,7 @@ from durable_context.prompts.state import (
 from durable_context.prompts.text import blocks_of, prompt
 from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
+from durable_context.turns.ledger import ledger_of, ledger_tail_line
 from durable_context.turns.row import is_shown_as_view, message_view
 
 
@@ -77,14 +78,15 @@ def _parts(
         checkpoint = Checkpointed(state.checkpoint, message_overhead(encoding))
     digested = [turn for turn in state.tail if not turn.raw]
     raw = [_raw(turn, policy) for turn in state.tail if turn.raw]
-    return Parts(
+    parts = Parts(
         encoding=encoding,
+        policy=policy,
         instructions=budget.instructions,
         instruction_tokens=_instruction_tokens(encoding, budget.instructions, budget.tools),
         checkpoint=checkpoint,
         digested=digested,
         lines=[digest_line(turn, encoding) for turn in digested],
-        facts=fact_lines(digested, policy.ledger_max_tokens, encoding),
+        facts=[],
         raw=raw,
         retrieved=_retrieved(state, raw, checkpoint, policy, counter),
         task=_task(state, raw),
@@ -93,10 +95,12 @@ def _parts(
         reply_tokens=REPLY_OVERHEAD,
         open_run_turn=state.open_run_turn,
     )
+    parts.find_facts()
+    return parts
 
 
 def _raw(turn: TailTurn, policy: CompactionPolicy) -> Exchange:
-    exchange = Exchange(turn, turn.messages, turn.message_tokens, turn.views)
+    exchange = Exchange(turn, turn.messages, turn.message_tokens, turn.views, turn.facts)
     return _large_results_as_views(exchange, policy)
 
 
@@ -125,7 +129,16 @@ def _pending(
         if view is not None:
             views[position] = View(*view)
     # Whole as far as the budget allows: the model has not read them, and no handle stands for them.
-    return Exchange(None, tuple(messages), tokens, views)
+    facts = _facts(messages, counter) if views else ()
+    return Exchange(None, tuple(messages), tokens, views, facts)
+
+
+def _facts(messages: Sequence[Message], counter: TokenCounter) -> tuple[Fact, ...]:
+    """What recording will find, for messages that may have to be shown as views."""
+    return tuple(
+        Fact(entry.kind, entry.value, counter.count(ledger_tail_line(entry)))
+        for entry in ledger_of(messages)
+    )
 
 
 def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, int]]:

@@ -1,15 +1,28 @@
 """The parts of a prompt under assembly: each knows its tokens now, and how to become messages."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from durable_context.models import Message
+from durable_context.policy import CompactionPolicy
 from durable_context.prompts.excerpts import RetrievedBlock
+from durable_context.prompts.ledger_tail import (
+    FactLine,
+    Key,
+    Shortened,
+    digested_facts,
+    first_turn_with_facts,
+    newest_facts,
+)
 from durable_context.prompts.rendering import DIGEST_HEAD, FOOT, LEDGER_TAIL_HEAD, turns_label
 from durable_context.prompts.state import Fact, StoredCheckpoint, TailTurn, View
+from durable_context.text import message_text
 from durable_context.tokens import TokenCounter, token_counter
+from durable_context.turns.messages import call_text
 
 
 @lru_cache(maxsize=64)
@@ -42,7 +55,7 @@ class Checkpointed:
         self.nodes = [part for part in self.stored.sections if part["kind"] == "node"]
         rest = [part for part in self.stored.sections if part["kind"] == "ledger"]
         self.ledger = rest[0] if rest else None
-        self.lines = len(self.ledger["line_tokens"]) if self.ledger else 0
+        self.lines = self.ledger_lines
 
     def whole_nodes(self) -> set[str]:
         """Ids of the nodes whose text stands here, not just their headline."""
@@ -52,27 +65,40 @@ class Checkpointed:
     def tokens(self) -> int:
         total = self.overhead + self.stored.token_count
         total -= sum(node["tokens"] - node["short_tokens"] for node in self.nodes[: self.short])
-        return total - self.ledger_cut(self.lines)
-
-    def ledger_cut(self, lines: int) -> int:
-        """Tokens saved by keeping only the newest `lines` ledger lines."""
-        if self.ledger is None:
-            return 0
-        cut = sum(self.ledger["line_tokens"][lines:])
-        return cut + (self.ledger["heading_tokens"] if lines == 0 else 0)
+        return total - self.ledger_tokens(self.ledger_lines) + self.ledger_tokens(self.lines)
 
     @property
-    def text(self) -> str:
+    def ledger_lines(self) -> int:
+        return len(self.ledger["line_tokens"]) if self.ledger else 0
+
+    def ledger_tokens(self, lines: int) -> int:
+        """Tokens of the ledger with its newest `lines`."""
+        if self.ledger is None or lines == 0:
+            return 0
+        return self.ledger["heading_tokens"] + sum(self.ledger["line_tokens"][:lines])
+
+    def show_ledger(self, max_tokens: int) -> None:
+        """As many of the newest lines, which come first, as fit."""
+        lines = 0
+        while lines < self.ledger_lines and self.ledger_tokens(lines + 1) <= max_tokens:
+            lines += 1
+        self.lines = lines
+
+    def pieces(self) -> list[str]:
+        """The text, cut where the next compaction may change what follows."""
         whole = self.stored.text
-        parts = [whole[: self.nodes[0]["start"]]]
+        pieces = [whole[: self.nodes[0]["start"]]]
         for position, node in enumerate(self.nodes):
             short = position < self.short
-            parts.append(node["short"] if short else whole[node["start"] : node["end"]])
-        if self.ledger is not None and self.lines:
-            heading = whole.index("\n", self.ledger["start"]) + 1
-            length = sum(self.ledger["line_lengths"][: self.lines])
-            parts.append(whole[self.ledger["start"] : heading + length])
-        return "".join(parts) + FOOT
+            pieces.append(node["short"] if short else whole[node["start"] : node["end"]])
+        return [*pieces, self._shown_ledger() + FOOT]
+
+    def _shown_ledger(self) -> str:
+        if self.ledger is None or self.lines == 0:
+            return ""
+        start = self.ledger["start"]
+        heading = self.stored.text.index("\n", start) + 1
+        return self.stored.text[start : heading + sum(self.ledger["line_lengths"][: self.lines])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,44 +135,6 @@ def joined(lines: Sequence[Line], max_tokens: int, counter: TokenCounter) -> Lin
     return Line(first.from_turn, last.to_turn, text, tokens, first.opening, last.closing)
 
 
-@dataclass(frozen=True, slots=True)
-class FactLine:
-    turn_no: int
-    text: str
-    tokens: int
-
-
-def fact_line(turn_no: int, fact: Fact, encoding: str) -> FactLine:
-    mark = f"- [turn {turn_no}]"
-    tokens = label_tokens(encoding, mark) + fact.tokens
-    return FactLine(turn_no, f"{mark} {fact.kind}: {fact.value}\n", tokens)
-
-
-def fact_lines(
-    turns: Sequence[TailTurn], max_tokens: int, encoding: str, from_turn: int = 0
-) -> list[FactLine]:
-    """The ledger tail: facts of these turns that their digests do not name, the newest that fit.
-
-    Facts of turns before `from_turn` are left out.
-    """
-    newest: list[FactLine] = []
-    known: set[tuple[str, str]] = set()
-    for turn in reversed(turns):
-        if turn.turn_no < from_turn:
-            break
-        for fact in turn.facts:
-            key = (fact.kind, fact.value)
-            if key in known or fact.value in turn.digest:
-                continue
-            known.add(key)
-            line = fact_line(turn.turn_no, fact, encoding)
-            max_tokens -= line.tokens
-            if max_tokens < 0:
-                return newest[::-1]
-            newest.append(line)
-    return newest[::-1]
-
-
 @dataclass(slots=True)
 class Exchange:
     """Messages shown raw: a turn, or exchanges that are not recorded yet (`turn` is None)."""
@@ -155,8 +143,13 @@ class Exchange:
     messages: tuple[Message, ...]
     message_tokens: tuple[int, ...]
     views: dict[int, View]
+    facts: tuple[Fact, ...]
     skip: int = 0
     viewed: set[int] = field(default_factory=set[int])
+
+    @property
+    def turn_no(self) -> int | None:
+        return self.turn.turn_no if self.turn else None
 
     @property
     def tokens(self) -> int:
@@ -173,15 +166,22 @@ class Exchange:
             for n in range(self.skip, len(self.messages))
         ]
 
+    def shortened(self) -> Shortened:
+        texts = [message_text(message) for message in self.shown()]
+        texts += [call_text(call) for message in self.shown() for call in message.tool_calls]
+        return Shortened(self.turn_no, self.facts, "\n".join(texts))
+
 
 @dataclass(slots=True)
 class Parts:
     """A prompt under assembly, in the order of its blocks.
 
-    `digested` are the turns behind `lines`. Facts of turns before `fact_floor` are cut.
+    `digested` are the turns behind `lines`, `facts` what stands under the lines, `viewed_facts`
+    what views cut out of the raw turns.
     """
 
     encoding: str
+    policy: CompactionPolicy
     instructions: str | None
     instruction_tokens: int
     checkpoint: Checkpointed | None
@@ -195,7 +195,61 @@ class Parts:
     user: list[tuple[Message, int]]
     reply_tokens: int
     open_run_turn: int | None
-    fact_floor: int = 0
+    viewed_facts: list[FactLine] = field(default_factory=list[FactLine])
+
+    def find_facts(self) -> None:
+        """The ledger's facts anew, for the lines and views as they are now."""
+        self.facts = self._facts_from(first_turn_with_facts(self.digested, self.policy))
+        most = self.policy.ledger_max_tokens // 2
+        self.viewed_facts = newest_facts(self._viewed(), most, self.encoding)
+
+    def fill_facts(self, max_tokens: int) -> None:
+        """As many facts as fit, the newest first, whatever stood there before."""
+        known: set[Key] = set()
+        room = max_tokens - frame_tokens(self.encoding, LEDGER_TAIL_HEAD)
+        self.viewed_facts = newest_facts(self._viewed(), room, self.encoding, known)
+        if self.lines:
+            room = max_tokens - self.viewed_fact_tokens
+            self.facts = newest_facts(self._digested(), room, self.encoding, known)
+
+    def _viewed(self) -> Iterator[Shortened]:
+        """Newest first."""
+        newest = [self.pending, *reversed(self.raw)] if self.pending else [*reversed(self.raw)]
+        return (exchange.shortened() for exchange in newest if exchange.viewed)
+
+    def _digested(self) -> Iterator[Shortened]:
+        """Newest first."""
+        turns = reversed(self.digested)
+        for line in reversed(self.lines):
+            for turn in islice(turns, line.to_turn - line.from_turn + 1):
+                yield Shortened(turn.turn_no, turn.facts, line.text)
+
+    def _facts_from(self, first: int) -> list[FactLine]:
+        """Facts of the digested turns from `first` on."""
+        before = first - self.digested[0].turn_no if self.digested else 0
+        turns = self.digested[max(before, 0) :]
+        return digested_facts(turns, self._said_from(first), self.policy, self.encoding)
+
+    def _said_from(self, first: int) -> dict[int, str]:
+        """What is said of each turn by the line it stands in."""
+        said: dict[int, str] = {}
+        for line in reversed(self.lines):
+            if line.to_turn < first:
+                break
+            said |= dict.fromkeys(range(max(line.from_turn, first), line.to_turn + 1), line.text)
+        return said
+
+    def record(self) -> list[str]:
+        """The lines, each with the facts under it, between their head and foot."""
+        facts = deque(self.facts)
+        pieces = [DIGEST_HEAD]
+        for line in self.lines:
+            pieces[-1] += line.text
+            while facts and (facts[0].turn_no or 0) <= line.to_turn:
+                pieces[-1] += facts.popleft().text
+            pieces.append("")
+        pieces[-1] = FOOT
+        return pieces
 
     @property
     def raw_before_run(self) -> list[Exchange]:
@@ -205,6 +259,21 @@ class Parts:
     @property
     def raw_of_run(self) -> list[Exchange]:
         return [e for e in self.raw if self._in_run(e)]
+
+    @property
+    def all_raw(self) -> bool:
+        """Whether each turn stands as it was recorded."""
+        return self.checkpoint is None and not self.lines
+
+    @property
+    def older_steps(self) -> list[Exchange]:
+        """Raw turns of an open run before its newest steps."""
+        return self.raw_of_run if self.pending else self.raw_of_run[:-1]
+
+    @property
+    def newest_steps(self) -> list[Exchange]:
+        """What is pending, else the newest raw turn of an open run."""
+        return [self.pending] if self.pending else self.raw_of_run[-1:]
 
     def _in_run(self, exchange: Exchange) -> bool:
         first = self.open_run_turn
@@ -233,9 +302,13 @@ class Parts:
 
     @property
     def ledger_tokens(self) -> int:
-        if not self.facts:
+        return sum(fact.tokens for fact in self.facts) + self.viewed_fact_tokens
+
+    @property
+    def viewed_fact_tokens(self) -> int:
+        if not self.viewed_facts:
             return 0
-        facts = sum(fact.tokens for fact in self.facts)
+        facts = sum(fact.tokens for fact in self.viewed_facts)
         return frame_tokens(self.encoding, LEDGER_TAIL_HEAD) + facts
 
     @property

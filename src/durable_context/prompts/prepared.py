@@ -116,6 +116,15 @@ class ReasoningReference(Value):
     blocks: tuple[Reasoning, ...]
 
 
+class Breakpoint(Value):
+    """The end of a stable block: `message` from 0. Where the message holds more than that, `cuts`
+    are the characters at which its pieces end that the next prompt repeats.
+    """
+
+    message: int
+    cuts: tuple[int, ...] = ()
+
+
 class PartLoader:
     """Reads contents by handle."""
 
@@ -127,8 +136,8 @@ class PreparedContext(Value):
     """A whole request in OpenAI chat format, within its budget.
 
     `token_count` holds also after `load_parts`: it counts what `parts` refer to. `breakpoints` are
-    positions of messages at which a stable block ends, first to last: a provider that caches
-    prefixes is told to do so there. `reasoning` is what providers want back with their own
+    where stable blocks end, first to last: providers that cache prefixes are told to do so there.
+    `reasoning` is what providers want back with their own
     messages; it is in no other format.
     """
 
@@ -138,7 +147,7 @@ class PreparedContext(Value):
     budget: Budget
     parts: tuple[PartReference, ...] = ()
     reasoning: tuple[ReasoningReference, ...] = ()
-    breakpoints: tuple[int, ...] = ()
+    breakpoints: tuple[Breakpoint, ...] = ()
     _loader: PartLoader | None = PrivateAttr(default=None)
 
     async def load_parts(self) -> Self:

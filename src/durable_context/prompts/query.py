@@ -41,16 +41,20 @@ with branch as materialized (
     where b.tenant = $1 and b.branch_uuid = $2
 )"""
 
+# The raw part of an open run begins at a multiple of half its size: it moves once for many turns,
+# so that a provider's cache holds what is before and in it.
 _TAIL = f""", tail as materialized (
     select t.branch_uuid, t.turn_no, t.digest, t.digest_tokens, t.ledger, t.messages,
         t.message_tokens, t.views, t.artifact_count,
         t.turn_no > b.head_turn - $3
         or (b.checkpoint_turn = 0 and b.head_turn < $4)
-        or (t.turn_no >= b.open_run_turn
-            and sum(t.raw_tokens) over (order by t.turn_no desc) <= $5) as raw
+        or (t.turn_no >= b.open_run_turn and sum(t.raw_tokens) over older - t.raw_tokens
+            >= ceil((sum(t.raw_tokens) over run - $5::integer)::float8 / greatest($5 / 2, 1))
+                * greatest($5 / 2, 1)) as raw
     from branch b
     join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
         and t.turn_no > b.checkpoint_turn and t.turn_no <= b.head_turn
+    window run as (partition by t.turn_no >= b.open_run_turn), older as (run order by t.turn_no)
 ), whole as materialized (
     select t.turn_no, a.message_no, a.part_no, c.compression, c.size, c.sha256, c.data
     from tail t

@@ -5,7 +5,6 @@ stage is left in its smallest one and the next begins. So a prompt is refused on
 state of all is over budget, and a budget of exactly that size is met.
 """
 
-import sys
 from collections.abc import Iterator
 
 from durable_context.policy import CompactionPolicy
@@ -14,7 +13,6 @@ from durable_context.prompts.blocks import (
     Line,
     Parts,
     digest_line,
-    fact_lines,
     frame_tokens,
     joined,
 )
@@ -44,6 +42,7 @@ def reduce_to(
         if reducer.fits:
             break
         stage()
+    reducer.fill_ledger()
     return reducer.done
 
 
@@ -56,6 +55,8 @@ class _Reducer:
         self.policy = policy
         self.counter = counter
         self.done: list[Reduction] = []
+        self.cut_at: int | None = None
+        self.ledger_tokens = 0
 
     @property
     def fits(self) -> bool:
@@ -66,12 +67,13 @@ class _Reducer:
         over = self.parts.tokens - self.limit
         for exchange, position in sorted(self._viewable(), key=_size, reverse=True):
             if over <= 0:
-                return
+                break
             saved = exchange.message_tokens[position] - exchange.views[position].tokens
             exchange.viewed.add(position)
             over -= saved
             turn_no = exchange.turn.turn_no if exchange.turn else None
             self._note("view", turn_no, turn_no, saved)
+        self._find_facts()
 
     def _viewable(self) -> Iterator[tuple[Exchange, int]]:
         pending = [self.parts.pending] if self.parts.pending else []
@@ -85,7 +87,6 @@ class _Reducer:
 
     def digest_newest_turn(self) -> None:
         """The newest turn too, and what was left of the others; their facts are cut already."""
-        self.parts.fact_floor = sys.maxsize
         self._digest_turns(keep=0)
 
     def _digest_turns(self, keep: int) -> None:
@@ -132,9 +133,11 @@ class _Reducer:
         self.parts.raw = raw[count:]
         self.parts.digested = [*digested, *turns]
         self.parts.lines = [*lines, *(digest_line(turn, encoding) for turn in turns)]
-        self.parts.facts = fact_lines(
-            self.parts.digested, self.policy.ledger_max_tokens, encoding, self.parts.fact_floor
-        )
+        self._find_facts()
+
+    def _find_facts(self) -> None:
+        if self.cut_at is None:
+            self.parts.find_facts()
 
     def drop_retrieved(self) -> None:
         """Retrieved blocks, from the last rank up."""
@@ -145,18 +148,32 @@ class _Reducer:
             self._note("retrieved_dropped", block.from_turn, block.to_turn, saved)
 
     def join_digests(self) -> None:
-        """Oldest digests to one line a segment; then segments to one line, and so on."""
+        """Oldest digests to one line a segment; then segments to one line, and so on.
+
+        Facts that only a digest said return to the ledger.
+        """
         if len(self.parts.lines) < 2:
             return
-        before = smallest = self.parts.tokens
+        before = self.parts.tokens
+        without_facts = smallest = before - self.parts.ledger_tokens
         best = self.parts.lines
         for state, saved in self._joined_states(self.parts.lines):
-            if before - saved < smallest:
-                smallest, best = before - saved, state
-            if smallest <= self.limit:
+            if without_facts - saved < smallest:
+                smallest, best = without_facts - saved, state
+            if smallest <= self.limit and self._fits_with(best):
                 break
-        self.parts.lines = best
-        self._note("digests_joined", best[0].from_turn, best[-1].to_turn, before - smallest)
+        self._set_lines(best)
+        self._note(
+            "digests_joined", best[0].from_turn, best[-1].to_turn, before - self.parts.tokens
+        )
+
+    def _fits_with(self, lines: list[Line]) -> bool:
+        self._set_lines(lines)
+        return self.fits
+
+    def _set_lines(self, lines: list[Line]) -> None:
+        self.parts.lines = lines
+        self._find_facts()
 
     def _joined_states(self, lines: list[Line]) -> Iterator[tuple[list[Line], int]]:
         size = self.policy.segment_turns
@@ -185,23 +202,42 @@ class _Reducer:
             self._note("node_to_headline", node["from_turn"], node["to_turn"], saved)
 
     def cut_ledger(self) -> None:
-        """The checkpoint's ledger to its newest lines, then the ledger tail to its newest."""
-        before = self.parts.tokens
+        """All of the ledger: in the end its newest part takes the room that is left."""
+        self.ledger_tokens = self._ledger_tokens()
+        self.cut_at = len(self.done)
+        self.parts.facts = []
+        self.parts.viewed_facts = []
+        if self.parts.checkpoint is not None:
+            self.parts.checkpoint.lines = 0
+
+    def fill_ledger(self) -> None:
+        """As much of a ledger that was cut as there is room for, newest first."""
+        if self.cut_at is None or not self.fits:
+            return
+        self.parts.fill_facts(self.limit - self.parts.tokens)
         checkpoint = self.parts.checkpoint
-        while checkpoint is not None and checkpoint.lines and not self.fits:
-            checkpoint.lines -= 1
-        while self.parts.facts and not self.fits:
-            dropped = self.parts.facts.pop(0)
-            self.parts.fact_floor = dropped.turn_no + 1
-        self._note("ledger_cut", None, None, before - self.parts.tokens)
+        if checkpoint is not None:
+            checkpoint.show_ledger(self.limit - self.parts.tokens)
+        self._note(
+            "ledger_cut", None, None, self.ledger_tokens - self._ledger_tokens(), self.cut_at
+        )
+
+    def _ledger_tokens(self) -> int:
+        checkpoint = self.parts.checkpoint
+        shown = checkpoint.ledger_tokens(checkpoint.lines) if checkpoint else 0
+        return self.parts.ledger_tokens + shown
 
     def _note(
-        self, kind: ReductionKind, from_turn: int | None, to_turn: int | None, saved: int
+        self,
+        kind: ReductionKind,
+        from_turn: int | None,
+        to_turn: int | None,
+        saved: int,
+        position: int | None = None,
     ) -> None:
         if saved > 0:
-            self.done.append(
-                Reduction(kind=kind, from_turn=from_turn, to_turn=to_turn, tokens_saved=saved)
-            )
+            done = Reduction(kind=kind, from_turn=from_turn, to_turn=to_turn, tokens_saved=saved)
+            self.done.insert(len(self.done) if position is None else position, done)
 
 
 def _size(candidate: tuple[Exchange, int]) -> int:

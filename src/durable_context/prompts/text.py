@@ -1,24 +1,27 @@
 """The last step of assembly: messages and the manifest of what they are made of."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from durable_context.artifacts.media import is_stored_part
 from durable_context.models import Message
-from durable_context.prompts.blocks import Exchange, Parts, message_overhead
+from durable_context.prompts.blocks import Exchange, Parts, label_tokens, message_overhead
+from durable_context.prompts.ledger_tail import FactLine
 from durable_context.prompts.prepared import (
     Block,
+    Breakpoint,
     Budget,
     Manifest,
     PartReference,
     PreparedContext,
+    ReasoningReference,
     Reduction,
 )
-from durable_context.prompts.rendering import DIGEST_HEAD, FOOT, LEDGER_TAIL_HEAD, record_message
+from durable_context.prompts.rendering import FOOT, LEDGER_TAIL_HEAD, record_message
 from durable_context.prompts.state import PromptState
 from durable_context.text import clean
 from durable_context.turns.sendable import to_openai
-
-_STABLE = ("instructions", "checkpoint")
 
 
 def prompt(
@@ -26,18 +29,18 @@ def prompt(
 ) -> PreparedContext:
     """The request and its manifest."""
     blocks = tuple(blocks_of(parts))
-    said = list(_messages(parts))
-    messages = [record_message(one) if isinstance(one, str) else to_openai(one) for one in said]
-    if parts.instructions:
-        messages.insert(0, {"role": "system", "content": clean(parts.instructions)})
+    said = list(_said(parts))
+    messages = [_rendered(one.content) for one in said]
     return PreparedContext(
         messages=tuple(messages),
-        parts=tuple(_references(said, len(messages) - len(said))),
+        parts=tuple(_references(said)),
+        reasoning=tuple(_reasoning(said)),
+        breakpoints=tuple(_breakpoints(said)),
         manifest=Manifest(
             blocks=blocks,
             omitted=tuple(_omitted(parts, reductions)),
             reductions=tuple(reductions),
-            stable_prefix_tokens=sum(b.token_count for b in blocks if b.kind in _STABLE),
+            stable_prefix_tokens=_stable_tokens(parts, state),
             branch_uuid=state.branch_uuid,
             head_turn=state.head_turn,
             encoding=state.encoding,
@@ -63,25 +66,29 @@ def blocks_of(parts: Parts) -> Iterator[Block]:
     if parts.lines:
         first, last = parts.lines[0].from_turn, parts.lines[-1].to_turn
         yield Block(kind="digest", token_count=parts.digest_tokens, from_turn=first, to_turn=last)
-    if parts.facts:
-        first, last = parts.facts[0].turn_no, parts.facts[-1].turn_no
-        yield Block(kind="ledger", token_count=parts.ledger_tokens, from_turn=first, to_turn=last)
+    yield from _ledger_block(parts.facts, parts.ledger_tokens - parts.viewed_fact_tokens)
     yield from _raw_blocks(parts.raw_before_run)
     if parts.task:
         yield Block(kind="task", token_count=sum(tokens for _, tokens in parts.task))
+    yield from _raw_blocks(parts.older_steps)
+    yield from _ledger_block(parts.viewed_facts, parts.viewed_fact_tokens)
     yield from _retrieved_blocks(parts)
-    yield from _raw_blocks(parts.raw_of_run)
-    if parts.pending is not None:
-        yield Block(kind="pending", token_count=parts.pending.tokens)
+    yield from _raw_blocks(parts.newest_steps)
     if parts.user:
         yield Block(kind="user", token_count=sum(tokens for _, tokens in parts.user))
 
 
+def _ledger_block(facts: Sequence[FactLine], tokens: int) -> Iterator[Block]:
+    if facts:
+        first, last = facts[0].turn_no, facts[-1].turn_no
+        yield Block(kind="ledger", token_count=tokens, from_turn=first, to_turn=last)
+
+
 def _raw_blocks(exchanges: Sequence[Exchange]) -> Iterator[Block]:
     for exchange in exchanges:
-        assert exchange.turn is not None
-        turn_no = exchange.turn.turn_no
-        yield Block(kind="raw", token_count=exchange.tokens, from_turn=turn_no, to_turn=turn_no)
+        turn_no = exchange.turn_no
+        kind = "pending" if turn_no is None else "raw"
+        yield Block(kind=kind, token_count=exchange.tokens, from_turn=turn_no, to_turn=turn_no)
 
 
 def _retrieved_blocks(parts: Parts) -> Iterator[Block]:
@@ -95,29 +102,83 @@ def _retrieved_blocks(parts: Parts) -> Iterator[Block]:
         )
 
 
-def _messages(parts: Parts) -> Iterator[Message | str]:
-    """Messages of the conversation, and our own blocks as text."""
+class _Said(NamedTuple):
+    """A message of the prompt: one of the conversation, one of our own blocks in pieces, or the
+    instructions. `stable`: a stable block ends in it.
+    """
+
+    content: Message | list[str] | str
+    stable: bool = False
+
+
+def _said(parts: Parts) -> Iterator[_Said]:
+    if parts.instructions:
+        yield _Said(clean(parts.instructions), stable=True)
     if parts.checkpoint is not None:
-        yield parts.checkpoint.text
+        yield _Said(parts.checkpoint.pieces(), stable=True)
     if parts.lines:
-        yield DIGEST_HEAD + "".join(line.text for line in parts.lines) + FOOT
-    if parts.facts:
-        yield LEDGER_TAIL_HEAD + "".join(fact.text for fact in parts.facts) + FOOT
+        yield _Said(parts.record(), stable=True)
+    volatile = list(_volatile(parts))
+    stays = [_Said(message) for message in _staying(parts)]
+    if stays and (parts.all_raw or parts.task):
+        stays[-1] = stays[-1]._replace(stable=True)
+    newest = [_Said(message) for exchange in parts.newest_steps for message in exchange.shown()]
+    if newest and parts.task and not volatile:
+        newest[-1] = newest[-1]._replace(stable=True)
+    yield from (*stays, *volatile, *newest)
+    yield from (_Said(message) for message, _ in parts.user)
+
+
+def _staying(parts: Parts) -> Iterator[Message]:
     for exchange in parts.raw_before_run:
         yield from exchange.shown()
     yield from (message for message, _ in parts.task)
-    yield from (block.text for block in parts.retrieved)
-    for exchange in parts.raw_of_run:
+    for exchange in parts.older_steps:
         yield from exchange.shown()
-    if parts.pending is not None:
-        yield from parts.pending.shown()
-    yield from (message for message, _ in parts.user)
 
 
-def _references(said: Sequence[Message | str], first: int) -> Iterator[PartReference]:
-    """What stands for binary parts, by place. `first`: messages before these."""
-    for position, message in enumerate(said, first):
-        content = None if isinstance(message, str) else message.content
+def _volatile(parts: Parts) -> Iterator[_Said]:
+    """What is chosen anew for each prompt."""
+    if parts.viewed_facts:
+        yield _Said([LEDGER_TAIL_HEAD, *(fact.text for fact in parts.viewed_facts), FOOT])
+    yield from (_Said([block.text]) for block in parts.retrieved)
+
+
+def _rendered(content: Message | list[str] | str) -> dict[str, Any]:
+    if isinstance(content, str):
+        return {"role": "system", "content": content}
+    return record_message("".join(content)) if isinstance(content, list) else to_openai(content)
+
+
+def _breakpoints(said: Sequence[_Said]) -> Iterator[Breakpoint]:
+    for position, (content, stable) in enumerate(said):
+        if stable:
+            pieces = content[:-1] if isinstance(content, list) else ()
+            yield Breakpoint(message=position, cuts=tuple(accumulate(map(len, pieces))))
+
+
+def _stable_tokens(parts: Parts, state: PromptState) -> int:
+    """Up to the raw turns: these become digests, unless the branch is young."""
+    tokens = parts.instruction_tokens + (parts.checkpoint.tokens if parts.checkpoint else 0)
+    if parts.lines:
+        foot = label_tokens(parts.encoding, FOOT)
+        tokens += parts.digest_tokens - foot + parts.ledger_tokens - parts.viewed_fact_tokens
+    first = parts.policy.segment_turns + parts.policy.keep_raw_turns
+    if parts.all_raw and not parts.task and state.head_turn + 1 < first:
+        tokens += sum(exchange.tokens for exchange in parts.raw)
+    return tokens
+
+
+def _reasoning(said: Sequence[_Said]) -> Iterator[ReasoningReference]:
+    for position, (content, _) in enumerate(said):
+        if isinstance(content, Message) and content.reasoning:
+            yield ReasoningReference(message=position, blocks=content.reasoning)
+
+
+def _references(said: Sequence[_Said]) -> Iterator[PartReference]:
+    """What stands for binary parts, by place."""
+    for position, (message, _) in enumerate(said):
+        content = message.content if isinstance(message, Message) else None
         for part_no, part in enumerate(content if isinstance(content, tuple) else ()):
             if is_stored_part(part):
                 stored = part["artifact"]
