@@ -17,13 +17,15 @@ KeepUp = Callable[[], Awaitable[object]]
 @dataclass(frozen=True)
 class Moment:
     """The model is about to be called, and to say `said`. `pending` is what is not recorded yet;
-    `position` counts the messages of the task that came before. `steps` are new since the moment
-    before: single messages, and calls with all their results.
+    `position` counts the messages of the task that came before, and `turns` says where those are
+    recorded, so far as they are. `steps` are new since the moment before: single messages, and
+    calls with all their results.
     """
 
     task: Task
     position: int
     pending: Messages
+    turns: tuple[int, ...]
     steps: tuple[Messages, ...]
 
     @property
@@ -43,12 +45,16 @@ async def moments(branch: Branch, trace: Trace, keep_up: KeepUp) -> AsyncIterato
     """
     steps: list[Messages] = []
 
+    turns: list[int] = []
+
     async def record(messages: Messages, *, continues: bool) -> None:
-        await branch.record_turn(messages, continues=continues)
+        turn = await branch.record_turn(messages, continues=continues)
+        turns.extend(turn.turn_no for _ in messages)
         await keep_up()
 
     for task in trace.tasks:
         exchange: list[JsonObject] = []
+        turns.clear()
         for position, message in enumerate(task.messages):
             if message["role"] == "tool":
                 exchange.append(message)
@@ -57,7 +63,7 @@ async def moments(branch: Branch, trace: Trace, keep_up: KeepUp) -> AsyncIterato
             if pending:
                 steps.append(pending)
             if message["role"] == "assistant":
-                yield Moment(task, position, pending, tuple(steps))
+                yield Moment(task, position, pending, tuple(turns), tuple(steps))
                 steps.clear()
             if pending:
                 await record(pending, continues=message["role"] == "assistant")

@@ -18,7 +18,8 @@ from rich.console import Console
 
 from benchmarks.database import Report, benchmark_database
 from benchmarks.recall.measure import Recall, Values, measure
-from benchmarks.recall.report import as_json, dump, show, show_misses
+from benchmarks.recall.misses import dump, show_misses
+from benchmarks.recall.report import as_json, show
 from benchmarks.recall.values import argument_values, command_values
 from benchmarks.traces import DEFAULT_DATA, Half, Trace, swe, taubench
 from durable_context.errors import DurableContextError
@@ -65,14 +66,16 @@ def main(
         progress.print(str(error), markup=False, soft_wrap=True)
         raise typer.Exit(1) from error
     if dump_to is not None:
-        dump(measured, misses or 20, dump_to)
+        dump_to.write_text("")
+        for recall in measured:
+            dump(recall.corpus, recall.misses, misses or 20, dump_to)
     if json:
         typer.echo(as_json(measured, half.value))
         return
     console = Console(highlight=False)
     for recall in measured if misses else ():
-        for size in sizes:
-            show_misses(recall, size, misses, console)
+        for size, found in recall.misses.items():
+            show_misses(recall.corpus, size, found, misses, console)
     show(measured, console)
 
 

@@ -15,6 +15,7 @@ from benchmarks.baselines import (
 )
 from benchmarks.database import ENCODING, Database, Report, compact, silence
 from benchmarks.playing import Moment, moments
+from benchmarks.recall.misses import Miss, missed
 from benchmarks.recall.values import Asked, appeared, holds, text_of
 from benchmarks.traces import Trace
 from durable_context import Branch, Budget, PreparedContext
@@ -29,21 +30,6 @@ OTHERS: Mapping[str, Callable[[int, TokenCounter], Context]] = {
     "masked tool results": lambda budget, _: MaskedResults(budget),
     "rolling summary": lambda budget, counter: RollingSummary(budget, counter),
 }
-
-
-@dataclass(frozen=True)
-class Miss:
-    """A value that our prompt did not hold. `ago`: messages since it was last seen."""
-
-    branch: str
-    task: str
-    turn: int
-    asked: Asked
-    seen_by: str
-    ago: int
-    turns_ago: int
-    exceeded: bool
-    prompt: Sequence[Mapping[str, Any]]
 
 
 @dataclass
@@ -76,7 +62,7 @@ class Tally:
 
 @dataclass
 class Recall:
-    """What was measured on one corpus. `misses` and `kinds` are ours, by budget."""
+    """What was measured on one corpus. `misses` are ours, by budget."""
 
     corpus: str
     branches: int = 0
@@ -95,9 +81,8 @@ class Recall:
 class Asking:
     """One branch: our prompts and the others', asked at each tool call."""
 
-    def __init__(self, branch: Branch, trace: Trace, budgets: Sequence[int], into: Recall) -> None:
+    def __init__(self, branch: Branch, budgets: Sequence[int], into: Recall) -> None:
         self._branch = branch
-        self._trace = trace
         self._budgets = budgets
         self._into = into
         self._counter = token_counter(ENCODING)
@@ -132,33 +117,18 @@ class Asking:
         prompt = None
         if isinstance(prepared, PreparedContext):
             prompt = Prompt(prepared.messages, prepared.token_count)
-        for missed in self._count(OURS, budget, asked, prompt):
-            self._into.misses.setdefault(budget, []).append(self._miss(moment, missed, prompt))
+        for each in self._count(OURS, budget, asked, prompt):
+            found = await missed(self._branch, moment, self._turn, each, prepared)
+            self._into.misses.setdefault(budget, []).append(found)
 
     def _count(
         self, name: str, budget: int | None, asked: Sequence[Asked], prompt: Prompt | None
     ) -> list[Asked]:
         """What the prompt does not hold."""
         texts = [text_of(message) for message in prompt.messages] if prompt else []
-        missed = [each for each in asked if not any(holds(text, each.value) for text in texts)]
-        self._into.tally(name, budget).count(len(asked), len(asked) - len(missed), prompt)
-        return missed
-
-    def _miss(self, moment: Moment, missed: Asked, prompt: Prompt | None) -> Miss:
-        before = moment.before
-        last = max(n for n, m in enumerate(before) if holds(text_of(m), missed.value))
-        since = before[last + 1 :]
-        return Miss(
-            branch=self._trace.name,
-            task=moment.task.name,
-            turn=self._turn,
-            asked=missed,
-            seen_by=before[last]["role"],
-            ago=len(since),
-            turns_ago=sum(message["role"] == "user" for message in since),
-            exceeded=prompt is None,
-            prompt=prompt.messages if prompt else (),
-        )
+        absent = [each for each in asked if not any(holds(text, each.value) for text in texts)]
+        self._into.tally(name, budget).count(len(asked), len(asked) - len(absent), prompt)
+        return absent
 
 
 async def measure(
@@ -173,7 +143,7 @@ async def measure(
     client = database.client(fast=True)
     for trace in traces:
         branch = await client.open_branch(trace.name)
-        asking = Asking(branch, trace, budgets, recall)
+        asking = Asking(branch, budgets, recall)
 
         async def keep_up(branch: Branch = branch) -> None:
             await compact(database.not_waiting, branch, silence)

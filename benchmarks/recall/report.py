@@ -1,15 +1,13 @@
-"""What was measured, as tables or as one JSON object, and what our prompts did not hold."""
+"""What was measured, as tables or as one JSON object."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from benchmarks.goals import Goal
-from benchmarks.recall.measure import OURS, Miss, Recall, Tally
+from benchmarks.recall.measure import OURS, Recall, Tally
 from benchmarks.report import empty_table, goals_table
 
 GOALS = {2_000: 0.99, 1_000: 0.97}
@@ -40,33 +38,6 @@ def show(measured: Sequence[Recall], console: Console) -> None:
     for recall in measured:
         console.print(_table(recall))
     console.print(goals_table(list(goals(measured)), decimals=4))
-
-
-def show_misses(recall: Recall, budget: int, count: int, console: Console) -> None:
-    """The misses by argument, and the first so many of them."""
-    misses = recall.misses.get(budget, [])
-    title = f"{recall.corpus} at {budget:,} tokens: {len(misses)} missed"
-    table = empty_table(title, "argument", "last seen in", "over budget", "missed")
-    kinds = Counter(
-        (f"{m.asked.call} {m.asked.argument}", m.seen_by, "yes" if m.exceeded else "")
-        for m in misses
-    )
-    for kind, number in kinds.most_common():
-        table.add_row(*kind, str(number))
-    console.print(table)
-    for number, miss in enumerate(misses[:count], start=1):
-        console.print(_line(number, miss), markup=False, soft_wrap=True)
-
-
-def dump(measured: Sequence[Recall], count: int, path: Path) -> None:
-    """The first misses at each budget with the prompts that should have held them."""
-    with path.open("w", encoding="utf-8") as file:
-        for recall in measured:
-            for budget, misses in recall.misses.items():
-                for number, miss in enumerate(misses[:count], start=1):
-                    file.write(f"##### {recall.corpus} at {budget:,}: {_line(number, miss)}\n")
-                    for message in miss.prompt:
-                        file.write(json.dumps(message, ensure_ascii=False, indent=1) + "\n")
 
 
 def _corpus(recall: Recall) -> dict[str, Any]:
@@ -116,12 +87,3 @@ def _table(recall: Recall) -> Any:
 def _ordered(recall: Recall) -> list[Tally]:
     """By budget; at each ours first."""
     return sorted(recall.tallies.values(), key=lambda t: (t.budget is None, t.budget or 0))
-
-
-def _line(number: int, miss: Miss) -> str:
-    over = "; over budget" if miss.exceeded else ""
-    return (
-        f"{number}. {miss.branch}, user message {miss.turn}, {miss.task}:"
-        f" {miss.asked.call}({miss.asked.argument}={miss.asked.value!r}), last seen in a message of"
-        f" role {miss.seen_by}, {miss.ago} messages and {miss.turns_ago} user messages before{over}"
-    )

@@ -11,7 +11,9 @@ SHORTEST = 3
 SMALLEST = 10
 SHORTEST_SYMBOL = 4
 
-_PATH = re.compile(r"(?:[\w.~+-]*/)+[\w.~+-]*[\w~+-]|[\w-]+(?:\.[\w-]+)+")
+_PATH = re.compile(
+    r"(?:[\w.~+-]*/)+[\w.~+-]*[\w~+-]|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,3}\b(?![.(])"
+)
 _SYMBOL = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _MARKED = re.compile(r"_|\.|[a-z][A-Z]")
 _LINE_NUMBER = re.compile(r"(?<![\w.])\d{2,6}(?![\w.])")
@@ -39,8 +41,9 @@ def argument_values(message: Mapping[str, Any]) -> Iterator[Asked]:
 def command_values(message: Mapping[str, Any]) -> Iterator[Asked]:
     """Paths, symbols and line numbers in the arguments of the message's calls, each once a call.
 
-    A path has a slash or a dot between its parts. A symbol is an identifier of at least 4
-    characters with an underscore, a dot or an inner capital. A line number has at least 2 digits.
+    A path has a slash, or is a file's name with an extension of up to 4 characters. A symbol stands
+    in no path and is an identifier of at least 4 characters with an underscore, a dot or an inner
+    capital. A line number has at least 2 digits.
     """
     for name, arguments in _calls(message):
         seen: dict[str, Asked] = {}
@@ -118,10 +121,11 @@ def _in_command(text: str) -> Iterator[tuple[str, str]]:
     for match in _PATH.finditer(text):
         if len(match[0]) >= SHORTEST_SYMBOL and any(map(str.isalpha, match[0])):
             yield "path", match[0]
-    for match in _SYMBOL.finditer(text):
+    rest = _PATH.sub(" ", text)
+    for match in _SYMBOL.finditer(rest):
         if len(match[0]) >= SHORTEST_SYMBOL and _MARKED.search(match[0]):
             yield "symbol", match[0]
-    for match in _LINE_NUMBER.finditer(text):
+    for match in _LINE_NUMBER.finditer(rest):
         yield "line number", match[0]
 
 
