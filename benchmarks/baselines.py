@@ -19,9 +19,9 @@ from durable_context.turns.messages import parse_message
 JsonObject = dict[str, Any]
 
 PLACEHOLDER = "[Earlier tool result left out.]"
-KEPT_RESULTS = 1
-"""Tool results that masking leaves whole: the newest exchanges'."""
-SUMMARY_SHARE = 1 / 3
+WHOLE_SHARE = 2 / 3
+"""Of the budget, for steps whose results masking leaves whole."""
+SUMMARY_SHARE = 1 / 4
 """Of the budget, for a rolling summary."""
 _FOLDED_TO = 1 / 2
 """Share of the room beside a rolling summary that is left full when older steps are folded."""
@@ -40,13 +40,8 @@ class Step(NamedTuple):
     tokens: int
     masked_tokens: int
 
-    @property
-    def is_exchange(self) -> bool:
-        return len(self.messages) > 1
-
-    @property
-    def masked(self) -> tuple[JsonObject, ...]:
-        return tuple(map(_masked, self.messages))
+    def masked(self) -> "Step":
+        return Step(tuple(map(_masked, self.messages)), self.masked_tokens, self.masked_tokens)
 
 
 class Prompt(NamedTuple):
@@ -87,7 +82,7 @@ class Replay:
         self._steps.append(step)
 
     def prompt(self) -> Prompt:
-        return _prompt(self.instructions, [step.messages for step in self._steps], self._steps)
+        return _prompt(self.instructions, self._steps)
 
 
 @dataclass
@@ -109,16 +104,18 @@ class LastMessages:
             if left < 0:
                 break
             kept.insert(0, step)
-        return _prompt(self.instructions, [step.messages for step in kept], kept)
+        return _prompt(self.instructions, kept)
 
 
 @dataclass
 class MaskedResults:
-    """As LastMessages, with a placeholder for every tool result but the newest exchanges'."""
+    """The newest steps in their share of the budget, and as many before them as fit with
+    placeholders for their tool results.
+    """
 
     budget: int
     instructions: Step | None = None
-    kept_results: int = KEPT_RESULTS
+    share: float = WHOLE_SHARE
     _steps: list[Step] = field(default_factory=list[Step])
 
     async def add(self, step: Step) -> None:
@@ -126,17 +123,38 @@ class MaskedResults:
 
     def prompt(self) -> Prompt:
         kept: list[Step] = []
-        left, whole = _room(self.budget, self.instructions), self.kept_results
+        room, used, masking = _room(self.budget, self.instructions), 0, False
         for step in reversed(self._steps):
-            if step.is_exchange:
-                whole -= 1
-                if whole < 0:
-                    step = Step(step.masked, step.masked_tokens, step.masked_tokens)
-            left -= step.tokens
-            if left < 0:
+            limit = self.share * room if kept else room
+            masking = masking or used + step.tokens > limit
+            shown = step.masked() if masking else step
+            used += shown.tokens
+            if used > room:
                 break
-            kept.insert(0, step)
-        return _prompt(self.instructions, [step.messages for step in kept], kept)
+            kept.insert(0, shown)
+        return _prompt(self.instructions, kept)
+
+
+@dataclass
+class HalvedWindow:
+    """The newest steps; when they do not fit, the oldest go until half of the room is free, so that
+    most prompts begin as the one before.
+    """
+
+    budget: int
+    instructions: Step | None = None
+    _steps: list[Step] = field(default_factory=list[Step])
+
+    async def add(self, step: Step) -> None:
+        self._steps.append(step)
+        room = _room(self.budget, self.instructions)
+        if _size(self._steps) > room:
+            while len(self._steps) > 1 and _size(self._steps) > room / 2:
+                del self._steps[0]
+
+    def prompt(self) -> Prompt:
+        fits = _size(self._steps) <= _room(self.budget, self.instructions)
+        return _prompt(self.instructions, self._steps if fits else ())
 
 
 class RollingSummary:
@@ -165,22 +183,16 @@ class RollingSummary:
 
     async def add(self, step: Step) -> None:
         self._steps.append(step)
-        if self._size <= self._room:
+        if _size(self._steps) <= self._room:
             return
         old: list[Step] = []
-        while self._steps and self._size > _FOLDED_TO * self._room:
-            if len(self._steps) == 1 and self._size <= self._room:
-                break
+        while _size(self._steps) > (_FOLDED_TO if len(self._steps) > 1 else 1) * self._room:
             old.append(self._steps.pop(0))
         await self._fold(old)
 
     def prompt(self) -> Prompt:
-        steps = [*([self._summary_step] if self._summary_step else []), *self._steps]
-        return _prompt(self._instructions, [step.messages for step in steps], steps)
-
-    @property
-    def _size(self) -> int:
-        return sum(step.tokens for step in self._steps)
+        summary = [self._summary_step] if self._summary_step else []
+        return _prompt(self._instructions, [*summary, *self._steps])
 
     async def _fold(self, steps: Sequence[Step]) -> None:
         first = self._folded + 1
@@ -245,15 +257,15 @@ def _masked(message: JsonObject) -> JsonObject:
     return message | {"content": PLACEHOLDER} if message["role"] == "tool" else message
 
 
+def _size(steps: Sequence[Step]) -> int:
+    return sum(step.tokens for step in steps)
+
+
 def _room(budget: int, instructions: Step | None) -> int:
     return budget - REPLY_OVERHEAD - (instructions.tokens if instructions else 0)
 
 
-def _prompt(
-    instructions: Step | None, messages: Iterable[Sequence[JsonObject]], steps: Iterable[Step]
-) -> Prompt:
-    said = list(instructions.messages) if instructions else []
-    for each in messages:
-        said.extend(each)
-    tokens = REPLY_OVERHEAD + (instructions.tokens if instructions else 0)
-    return Prompt(tuple(said), tokens + sum(step.tokens for step in steps))
+def _prompt(instructions: Step | None, steps: Iterable[Step]) -> Prompt:
+    shown = [*([instructions] if instructions else []), *steps]
+    messages = tuple(message for step in shown for message in step.messages)
+    return Prompt(messages, REPLY_OVERHEAD + sum(step.tokens for step in shown))

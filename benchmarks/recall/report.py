@@ -66,9 +66,9 @@ def _corpus(recall: Recall) -> dict[str, Any]:
 def _table(recall: Recall) -> Any:
     title = (
         f"{recall.corpus}: {recall.branches} branches, {recall.turns:,} user messages,"
-        f" {recall.calls:,} calls, {recall.seconds:.0f} s; mean and most tokens"
+        f" {recall.calls:,} calls, {recall.seconds:.0f} s"
     )
-    columns = ("budget", "share", "found", "of", "tokens", "most", "over")
+    columns = ("budget", "share", "found", "of", "mean tokens", "most", "over")
     table = empty_table(title, "prompt", *columns)
     for tally in _ordered(recall):
         table.add_row(

@@ -34,8 +34,7 @@ def argument_values(message: Mapping[str, Any]) -> Iterator[Asked]:
     case, "yes" among them.
     """
     for name, arguments in _calls(message):
-        values = [Asked(name, path, text) for path, text in _scalars(arguments)]
-        yield from {each.value: each for each in reversed(values) if _tells(each.value)}.values()
+        yield from _distinct(name, ((at, t) for at, t in _scalars(arguments) if _tells(t)))
 
 
 def command_values(message: Mapping[str, Any]) -> Iterator[Asked]:
@@ -46,11 +45,8 @@ def command_values(message: Mapping[str, Any]) -> Iterator[Asked]:
     capital. A line number has at least 2 digits.
     """
     for name, arguments in _calls(message):
-        seen: dict[str, Asked] = {}
-        for _, text in _scalars(arguments):
-            for kind, value in _in_command(text):
-                seen.setdefault(value, Asked(name, kind, value))
-        yield from seen.values()
+        texts = [text for _, text in _scalars(arguments)]
+        yield from _distinct(name, (found for text in texts for found in _in_command(text)))
 
 
 def appeared(asked: Iterable[Asked], earlier: Sequence[Mapping[str, Any]]) -> list[Asked]:
@@ -108,6 +104,13 @@ def _scalars(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _scalars(item, path)
     elif value is not None and not isinstance(value, bool):
         yield path, str(value).strip()
+
+
+def _distinct(call: str, found: Iterable[tuple[str, str]]) -> Iterable[Asked]:
+    first: dict[str, Asked] = {}
+    for argument, value in found:
+        first.setdefault(value, Asked(call, argument, value))
+    return first.values()
 
 
 def _tells(value: str) -> bool:
