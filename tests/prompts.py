@@ -4,7 +4,12 @@ import json
 from typing import Any
 
 from durable_context import CompactionPolicy, Message, PreparedContext
+from durable_context.artifacts.image_rules import image_rule
+from durable_context.calibration import WHOLE
+from durable_context.model_tokens import counted_as
+from durable_context.prompts.model_counting import ModelCount
 from durable_context.tokens import REPLY_OVERHEAD, token_counter
+from durable_context.tool_tokens import count_tools
 from durable_context.turns.messages import parse_message
 
 
@@ -20,17 +25,27 @@ def check_prompt(prepared: PreparedContext, head_turn: int, policy: CompactionPo
 def check_tokens(prepared: PreparedContext) -> None:
     """Within budget, and the count is that of the messages as they are sent."""
     assert prepared.token_count <= prepared.budget.limit
-    blocks = prepared.manifest.blocks
-    assert sum(block.token_count for block in blocks) + REPLY_OVERHEAD == prepared.token_count
-    counter = token_counter(prepared.manifest.encoding)
-    counted = sum(counter.count_message(message) for message in _countable(prepared))
-    counted += counter.count_tools(prepared.budget.tools) + REPLY_OVERHEAD
-    assert counted == prepared.token_count
+    manifest, model = prepared.manifest, prepared.budget.model
+    blocks = sum(block.token_count for block in manifest.blocks) + REPLY_OVERHEAD
+    assert blocks == manifest.counted_tokens
+    assert manifest.model == model
+    assert prepared.token_count == manifest.token_count >= manifest.counted_tokens
+    assert (prepared.token_count == manifest.counted_tokens) or manifest.token_factor > 1
+    counter, messages = token_counter(manifest.encoding), _countable(prepared)
+    known = counted_as(model) if model else None
+    rule = image_rule(known) if known else None
+    count = ModelCount(model, round(manifest.token_factor * WHOLE), rule)
+    counted = sum(counter.count_message(m) + count.difference(m) for m in messages)
+    counted += count_tools(prepared.budget.tools, counter, known) + REPLY_OVERHEAD
+    assert counted == manifest.counted_tokens
 
 
 def _countable(prepared: PreparedContext) -> list[Message]:
-    """What the count is of: binary parts count as what they cost whole."""
+    """What the count is of: binary parts count as what they cost whole, and reasoning counts."""
     messages = [_parsed(message) for message in prepared.messages]
+    for said in prepared.reasoning:
+        message = messages[said.message]
+        messages[said.message] = message.model_copy(update={"reasoning": said.blocks})
     for part in prepared.parts:
         message = messages[part.message]
         content = [*(message.content or ())]

@@ -17,7 +17,6 @@ from durable_context.database import Pool, acquired
 from durable_context.errors import DurableContextError, InvalidArgument, UnknownBranch
 from durable_context.models import Value
 from durable_context.prompts.prepared import Manifest
-from durable_context.tokens import REPLY_OVERHEAD
 
 EventKind = Literal[
     "prepared",
@@ -245,7 +244,7 @@ def _prompt_figures(manifest: str) -> dict[str, Any]:
         blocks[block.kind] += block.token_count
     return {
         "head_turn": made.head_turn,
-        "token_count": sum(blocks.values()) + REPLY_OVERHEAD,
+        "token_count": made.token_count,
         "blocks": dict(blocks),
         "reductions": len(made.reductions),
     }

@@ -19,8 +19,10 @@ from durable_context.artifacts.media_tokens import (
 from durable_context.models import Message, ToolCall
 from durable_context.text import section
 from durable_context.tokens import (
+    CONTENT_WITH_CALLS_OVERHEAD,
     ENCODINGS,
     MESSAGE_OVERHEAD,
+    PARALLEL_CALLS_OVERHEAD,
     TOOL_CALL_OVERHEAD,
     TokenCounter,
     token_counter,
@@ -161,9 +163,15 @@ def test_a_message_costs_its_parts_and_its_overhead(counter: TokenCounter) -> No
     named = plain.model_copy(update={"name": "ada"})
     assert counter.count_message(named) == counter.count_message(plain) + counter.count("ada") + 1
     call = ToolCall(id="call_1", name="get_user", arguments='{"id": "mia_li_3668"}')
-    calling = Message(role="assistant", tool_calls=(call, call))
     each = sum(map(counter.count, (call.id, call.name, call.arguments))) + TOOL_CALL_OVERHEAD
-    assert counter.count_message(calling) == MESSAGE_OVERHEAD + 1 + 2 * each
+    calling = Message(role="assistant", tool_calls=(call,))
+    assert counter.count_message(calling) == MESSAGE_OVERHEAD + 1 + each
+    saying = calling.model_copy(update={"content": "hello world"})
+    said = 2 + CONTENT_WITH_CALLS_OVERHEAD
+    assert counter.count_message(saying) == counter.count_message(calling) + said
+    several = calling.model_copy(update={"tool_calls": (call, call)})
+    wrapped = each + PARALLEL_CALLS_OVERHEAD
+    assert counter.count_message(several) == counter.count_message(calling) + wrapped
 
 
 def test_parts_that_are_no_text_are_estimated_high(counter: TokenCounter) -> None:

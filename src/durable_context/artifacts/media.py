@@ -131,6 +131,27 @@ def loaded_part(stored: Mapping[str, Any], data: bytes) -> dict[str, Any]:
     return {"type": stored["type"], outer: filled, **rest}
 
 
+class ImageFacts(NamedTuple):
+    """What the cost of an image depends on. Sides are None where they are not known."""
+
+    width: int | None
+    height: int | None
+    detail: object
+
+
+def image_facts(part: Mapping[str, Any]) -> ImageFacts | None:
+    """Of an image, whether stored, with its data, or a link to it; None for other parts."""
+    if part.get("type") != "image_url":
+        return None
+    if is_stored_part(part):
+        artifact = part["artifact"]
+        sides = _number(artifact.get("width")) or None, _number(artifact.get("height")) or None
+        return ImageFacts(*sides, _detail(artifact["rest"]))
+    encoded = encoded_data(part)
+    sides = dimensions(decoded_head(encoded)) if encoded is not None else (None, None)
+    return ImageFacts(*sides, _detail(part))
+
+
 def part_tokens(part: Mapping[str, Any]) -> int:
     """What a prompt pays for a part that is no text, whole. Decodes only the data's beginning."""
     if is_stored_part(part):

@@ -39,17 +39,23 @@ _MEASURED: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/web
 
 
 def image_tokens(width: int | None, height: int | None, detail: object = None) -> int:
-    """OpenAI's rule for images in tiles (developers.openai.com/api/docs/guides/images-vision): what
-    is larger is scaled down to 2,048 pixels, then to 768 on the shorter side. Unknown dimensions
-    cost the most; every detail but "low" is high.
+    """What an image costs gpt-4o (developers.openai.com/api/docs/guides/images-vision), and so a
+    prompt for no known model: what is larger is scaled down to 2,048 pixels, then to 768 on the
+    shorter side, and cut into tiles. Unknown dimensions cost the most; every detail but "low" is
+    high.
     """
     if detail == "low":
         return LOW_DETAIL_IMAGE_TOKENS
     if not width or not height or width < 0 or height < 0:
         return IMAGE_TOKENS
-    width, height = _scaled(width, height, max(width, height), 2_048)
-    width, height = _scaled(width, height, min(width, height), 768)
+    width, height = scaled_sides(width, height)
     return LOW_DETAIL_IMAGE_TOKENS + TILE_TOKENS * _ceil(width, 512) * _ceil(height, 512)
+
+
+def scaled_sides(width: int, height: int) -> tuple[int, int]:
+    """The sides of an image that is cut into tiles."""
+    width, height = _scaled(width, height, max(width, height), 2_048)
+    return _scaled(width, height, min(width, height), 768)
 
 
 def audio_tokens(media_type: str, head: bytes, size: int) -> int:

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from durable_context import PreparedContext
+from durable_context.model_tokens import counted_as
 from durable_context.models import Message
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
+from durable_context.tool_tokens import count_tools
 from durable_context.turns.messages import parse_message
 
 _MAIN_LINE = ("checkpoint", "digest", "raw")
@@ -26,15 +28,16 @@ def _token_problems(prepared: PreparedContext) -> Iterator[str]:
     tokens = prepared.token_count
     if tokens > prepared.budget.limit:
         yield f"{tokens:,} tokens of {prepared.budget.limit:,}"
-    in_blocks = sum(block.token_count for block in prepared.manifest.blocks) + REPLY_OVERHEAD
+    in_blocks = prepared.manifest.token_count
     if in_blocks != tokens:
         yield f"{tokens:,} tokens, and {in_blocks:,} in its blocks"
-    counter = token_counter(prepared.manifest.encoding)
+    counter, model = token_counter(prepared.manifest.encoding), prepared.budget.model
     sent = sum(_count(message, counter) for message in prepared.messages)
-    sent += counter.count_tools(prepared.budget.tools) + REPLY_OVERHEAD
-    # What stands for an image is shorter than what the image costs.
-    if sent > tokens or (sent < tokens and not prepared.parts):
-        yield f"{tokens:,} tokens, and {sent:,} in its messages"
+    sent += count_tools(prepared.budget.tools, counter, counted_as(model) if model else None)
+    sent, counted = sent + REPLY_OVERHEAD, prepared.manifest.counted_tokens
+    # What stands for an image is shorter than what the image costs, and reasoning is not in them.
+    if sent > counted or (sent < counted and not (prepared.parts or prepared.reasoning)):
+        yield f"{counted:,} tokens, and {sent:,} in its messages"
 
 
 def _count(message: Mapping[str, Any], counter: TokenCounter) -> int:

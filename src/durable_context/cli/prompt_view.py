@@ -10,7 +10,7 @@ from rich.text import Text
 from durable_context import BudgetExceeded, PreparedContext
 from durable_context.cli.output import plain
 from durable_context.cli.replay_view import turn_range
-from durable_context.prompts.prepared import Block, Reduction
+from durable_context.prompts.prepared import Block, Manifest, Reduction
 
 
 def print_prompt(out: Console, prepared: PreparedContext | BudgetExceeded) -> None:
@@ -26,6 +26,8 @@ def print_prompt(out: Console, prepared: PreparedContext | BudgetExceeded) -> No
         f"prompt of {prepared.token_count:,} of {prepared.budget.limit:,} tokens, the first"
         f" {manifest.stable_prefix_tokens:,} stable, made at turn {manifest.head_turn:,}"
     )
+    if manifest.model is not None:
+        out.print(plain(_counting_text(manifest), style="dim"))
     out.print(_block_table(manifest.blocks))
     for reduction in manifest.reductions:
         out.print(_reduction_text(reduction))
@@ -33,6 +35,15 @@ def print_prompt(out: Console, prepared: PreparedContext | BudgetExceeded) -> No
         out.print(plain(f"omitted: {omitted}", style="dim"))
     for message in prepared.messages:
         _print_message(out, message)
+
+
+def _counting_text(manifest: Manifest) -> str:
+    if manifest.token_factor == 1:
+        return f"tokens of {manifest.model}"
+    return (
+        f"tokens of {manifest.model}, estimated as {manifest.token_factor:g} for each of the"
+        f" {manifest.counted_tokens:,} of {manifest.encoding} below"
+    )
 
 
 def _block_table(blocks: tuple[Block, ...]) -> Table:

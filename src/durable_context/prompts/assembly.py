@@ -5,10 +5,10 @@ for the same input.
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from durable_context.artifacts.offloading import is_pointer, pointers
 from durable_context.errors import InvalidTurn
+from durable_context.model_tokens import counted_as
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.artifact_excerpts import artifact_block
@@ -20,6 +20,7 @@ from durable_context.prompts.blocks import (
     message_overhead,
 )
 from durable_context.prompts.excerpts import RetrievedBlock, retrieved_block
+from durable_context.prompts.model_counting import count_for_model
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
 from durable_context.prompts.state import (
@@ -33,6 +34,7 @@ from durable_context.prompts.state import (
 from durable_context.prompts.text import blocks_of, prompt
 from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
+from durable_context.tool_tokens import count_tools
 from durable_context.turns.ledger import ledger_of, ledger_tail_line
 from durable_context.turns.row import is_shown_as_view, message_view
 
@@ -52,16 +54,18 @@ def assemble(
     if not (user_message or pending or state.head_turn or budget.instructions):
         raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
     parts = _parts(state, user_message, pending, budget, policy, counter)
-    required = parts.tokens
-    reductions = reduce_to(parts, budget.limit, policy, counter)
-    if parts.tokens > budget.limit:
+    count = count_for_model(parts, state, budget)
+    required, limit = parts.tokens, count.limit(budget.limit)
+    reductions = reduce_to(parts, limit, policy, counter)
+    if parts.tokens > limit:
         return BudgetExceeded(
             limit=budget.limit,
-            required=required,
-            smallest=parts.tokens,
+            required=count.tokens(required),
+            smallest=count.tokens(parts.tokens),
             blocks=tuple(blocks_of(parts)),
+            token_factor=count.token_factor,
         )
-    return prompt(parts, reductions, state, budget)
+    return prompt(parts, reductions, state, budget, count)
 
 
 def _parts(
@@ -82,7 +86,7 @@ def _parts(
         encoding=encoding,
         policy=policy,
         instructions=budget.instructions,
-        instruction_tokens=_instruction_tokens(encoding, budget.instructions, budget.tools),
+        instruction_tokens=_instruction_tokens(encoding, budget),
         checkpoint=checkpoint,
         digested=digested,
         lines=[digest_line(turn, encoding) for turn in digested],
@@ -196,19 +200,21 @@ def _block(
     return retrieved_block(found, terms, headline=headline, max_tokens=max_tokens, counter=counter)
 
 
-def _instruction_tokens(
-    encoding: str, instructions: str | None, tools: Sequence[dict[str, Any]]
-) -> int:
-    if not instructions and not tools:
+def _instruction_tokens(encoding: str, budget: Budget) -> int:
+    if not budget.instructions and not budget.tools:
         return 0
-    return _count_instructions(encoding, instructions, json.dumps(tools))
+    return _count_instructions(
+        encoding, budget.model, budget.instructions, json.dumps(budget.tools)
+    )
 
 
 @lru_cache(maxsize=256)
-def _count_instructions(encoding: str, instructions: str | None, tools: str) -> int:
+def _count_instructions(
+    encoding: str, model: str | None, instructions: str | None, tools: str
+) -> int:
     """Cached: a runtime sends the same instructions with every call."""
     counter = token_counter(encoding)
-    count = counter.count_tools(json.loads(tools))
+    count = count_tools(json.loads(tools), counter, counted_as(model) if model else None)
     if instructions:
         count += message_overhead(encoding) + counter.count(clean(instructions))
     return count

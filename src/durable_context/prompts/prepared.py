@@ -9,8 +9,11 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from durable_context import stored_json
 from durable_context.artifacts.media import loaded_part
+from durable_context.calibration import WHOLE, in_model_tokens
 from durable_context.errors import InvalidArgument
+from durable_context.model_tokens import LONGEST_NAME, is_model_name
 from durable_context.models import Reasoning, Value
+from durable_context.tokens import REPLY_OVERHEAD
 
 BlockKind = Literal[
     "instructions",
@@ -29,16 +32,28 @@ ReductionKind = Literal[
 
 
 class Budget(Value):
-    """The limit a prompt must keep: `max_tokens` less `reserve_output`, in the branch's encoding.
+    """The limit a prompt must keep: `max_tokens` less `reserve_output`.
 
-    `instructions` becomes the system message; `tools` are tool definitions in OpenAI's form, which
-    are counted and not sent by us.
+    They are tokens of `model`, whose name decides how they are counted; without one, of the
+    branch's encoding. `instructions` becomes the system message; `tools` are tool definitions in
+    OpenAI's form, which are counted and not sent by us.
     """
 
     max_tokens: int = Field(ge=1)
     reserve_output: int = Field(default=0, ge=0)
     instructions: str | None = None
     tools: Sequence[dict[str, Any]] = ()
+    model: str | None = None
+
+    @field_validator("model")
+    @classmethod
+    def _model(cls, model: str | None) -> str | None:
+        if model is not None and not is_model_name(model):
+            raise InvalidArgument(
+                f"model={model!r:.80}; allowed are the names of models, of 1 to {LONGEST_NAME}"
+                " printable characters"
+            )
+        return model
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -82,7 +97,8 @@ class Reduction(Value):
 class Manifest(Value):
     """What a prompt is made of, in order.
 
-    The blocks' tokens and the 3 that prime the reply add up to the prompt's `token_count`.
+    The blocks' tokens and the 3 that prime the reply add up to `counted_tokens`, in the branch's
+    `encoding`. Times `token_factor` they are the `model`'s; it is 1.0 where the counts are exact.
     `omitted` names what stands in a shorter form or not at all: views because of their size,
     reductions because of the budget. `head_turn` is the turn the prompt was made at.
     """
@@ -94,6 +110,18 @@ class Manifest(Value):
     branch_uuid: UUID
     head_turn: int
     encoding: str
+    model: str | None = None
+    token_factor: float = 1.0
+
+    @property
+    def counted_tokens(self) -> int:
+        """Of the prompt, in the branch's encoding."""
+        return sum(block.token_count for block in self.blocks) + REPLY_OVERHEAD
+
+    @property
+    def token_count(self) -> int:
+        """Of the prompt, as the model counts them."""
+        return in_model_tokens(self.counted_tokens, round(self.token_factor * WHOLE))
 
 
 class PartReference(Value):
@@ -135,10 +163,11 @@ class PartLoader:
 class PreparedContext(Value):
     """A whole request in OpenAI chat format, within its budget.
 
-    `token_count` holds also after `load_parts`: it counts what `parts` refer to. `breakpoints` are
-    where stable blocks end, first to last: providers that cache prefixes are told to do so there.
-    `reasoning` is what providers want back with their own
-    messages; it is in no other format.
+    `token_count` is in tokens of the budget's model, exact or estimated as the manifest's
+    `token_factor` says. It holds also after `load_parts`: it counts what `parts` refer to.
+    `breakpoints` are where stable blocks end, first to last: providers that cache prefixes are told
+    to do so there. `reasoning` is what providers want back with their own messages; it is in no
+    other format.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -191,13 +220,15 @@ class BudgetExceeded(Value):
     """No prompt fits. The same stored state and input give an equal object. It is false.
 
     `required` is the size of the full prompt, `smallest` that of the smallest that could be built,
-    whose parts `blocks` lists. A budget with a limit of `smallest` would do.
+    whose parts `blocks` lists. A budget with a limit of `smallest` would do. These three are in
+    tokens of the budget's model, the blocks in the branch's encoding, `token_factor` apart.
     """
 
     limit: int
     required: int
     smallest: int
     blocks: tuple[Block, ...]
+    token_factor: float = 1.0
 
     def __bool__(self) -> bool:
         return False

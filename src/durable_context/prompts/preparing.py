@@ -58,7 +58,13 @@ async def _prepared(
 ) -> tuple[PromptState, PreparedContext | BudgetExceeded]:
     message, pending, budget, at_turn = call
     state = await read_prompt_state(
-        shared.pool, shared.tenant, request.branch_uuid, _query(message), request.policy, at_turn
+        shared.pool,
+        shared.tenant,
+        request.branch_uuid,
+        _query(message),
+        request.policy,
+        at_turn,
+        budget.model,
     )
     build = partial(assemble, state, message, pending, budget=budget, policy=request.policy)
     large = characters([*pending, *([message] if message else ())]) > THREAD_CHARACTERS

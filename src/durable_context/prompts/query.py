@@ -1,5 +1,7 @@
 """The statement behind `prepare`: all that a prompt may need of a branch, in one round trip."""
 
+from functools import cache
+
 from durable_context.artifacts.contents import COUNTED_WHOLE
 
 QUERY_TERMS = 64
@@ -162,6 +164,12 @@ left join durable_context.visible_checkpoints c
     on c.tenant = $1 and c.seen_by = $2 and c.turn_no = b.checkpoint_turn
 """
 
+# What was learned of how the budget's model counts.
+_CALIBRATION = """,
+    (select json_agg(json_build_array(k.kind, k.reports, k.peak))
+        from durable_context.token_calibrations k
+        where k.tenant = $1 and k.model = $model and k.encoding = b.encoding) as calibration"""
+
 _SEARCHING = _TAIL + _RANKED + _SELECT + _RETRIEVED + _FROM
 # Half of a small statement's time is setting up what it does not run.
 _PLAIN = _TAIL + _SELECT + _NOT_RETRIEVED + _FROM
@@ -170,3 +178,10 @@ READ_PROMPT = _HEAD + _SEARCHING
 READ_PROMPT_AT = (_HEAD_AT + _SEARCHING).replace("$at", "$9")
 READ_WITHOUT_RETRIEVAL = _HEAD + _PLAIN
 READ_WITHOUT_RETRIEVAL_AT = (_HEAD_AT + _PLAIN).replace("$at", "$7")
+
+
+@cache
+def with_calibration(statement: str, parameter: int) -> str:
+    """The statement that also reads this, of the model that is its parameter of that number."""
+    read = _CALIBRATION.replace("$model", f"${parameter}::text")
+    return statement.removesuffix(_FROM) + read + _FROM

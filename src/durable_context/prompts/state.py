@@ -9,6 +9,7 @@ import asyncpg
 from durable_context import stored_json
 from durable_context.artifacts.contents import decoded, unpack
 from durable_context.artifacts.offloading import whole_again
+from durable_context.calibration import Learned
 from durable_context.database import Pool, acquired
 from durable_context.errors import InvalidArgument, UnknownBranch
 from durable_context.models import Message
@@ -18,6 +19,7 @@ from durable_context.prompts.query import (
     READ_PROMPT_AT,
     READ_WITHOUT_RETRIEVAL,
     READ_WITHOUT_RETRIEVAL_AT,
+    with_calibration,
 )
 from durable_context.turns.sendable import sendable
 
@@ -92,7 +94,9 @@ class RetrievedArtifact(NamedTuple):
 
 
 class PromptState(NamedTuple):
-    """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs lexemes."""
+    """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs lexemes.
+    `calibration` is what is known of the budget's model.
+    """
 
     branch_uuid: UUID
     head_turn: int
@@ -103,6 +107,7 @@ class PromptState(NamedTuple):
     run_start: tuple[tuple[Message, int], ...]
     retrieved: tuple[RetrievedLeaf | RetrievedArtifact, ...]
     terms: dict[str, float]
+    calibration: tuple[Learned, ...] = ()
 
 
 async def read_prompt_state(
@@ -112,12 +117,14 @@ async def read_prompt_state(
     query: str | None,
     policy: CompactionPolicy,
     at_turn: int | None = None,
+    model: str | None = None,
 ) -> PromptState:
     """One statement, which writes nothing. A query of None asks with the open run's own terms.
 
-    `at_turn`: the branch as a fork made there would be. Raises UnknownBranch, InvalidArgument.
+    `at_turn`: the branch as a fork made there would be. `model`: whose tokens are to be counted.
+    Raises UnknownBranch, InvalidArgument.
     """
-    row = await _read(pool, tenant, branch_uuid, query, policy, at_turn)
+    row = await _read(pool, tenant, branch_uuid, query, policy, at_turn, model)
     if row is None:
         raise UnknownBranch(f"there is no branch {branch_uuid} for tenant {tenant!r}")
     if row["head_turn"] > row["newest_turn"]:
@@ -132,6 +139,7 @@ async def read_prompt_state(
         run_start=_run_start(row["run_start"]),
         retrieved=_retrieved(row["leaves"], row["artifacts"]),
         terms=dict(_list(row["terms"])),
+        calibration=tuple(Learned(*known) for known in _list(row["calibration"])) if model else (),
     )
 
 
@@ -142,6 +150,7 @@ async def _read(
     query: str | None,
     policy: CompactionPolicy,
     at_turn: int | None,
+    model: str | None,
 ) -> asyncpg.Record | None:
     first = policy.segment_turns + policy.keep_raw_turns
     arguments: list[Any] = [tenant, branch_uuid, policy.keep_raw_turns, first]
@@ -150,10 +159,14 @@ async def _read(
     if policy.retrieved_blocks and policy.retrieved_tokens:
         statement, at_statement = READ_PROMPT, READ_PROMPT_AT
         arguments += [query, policy.retrieved_blocks]
+    if at_turn is not None:
+        statement = at_statement
+        arguments.append(at_turn)
+    if model is not None:
+        arguments.append(model)
+        statement = with_calibration(statement, len(arguments))
     async with acquired(pool) as connection:
-        if at_turn is None:
-            return await connection.fetchrow(statement, *arguments)
-        return await connection.fetchrow(at_statement, *arguments, at_turn)
+        return await connection.fetchrow(statement, *arguments)
 
 
 def _list(text: str | None) -> list[Any]:

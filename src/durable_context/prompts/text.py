@@ -8,6 +8,7 @@ from durable_context.artifacts.media import is_stored_part
 from durable_context.models import Message
 from durable_context.prompts.blocks import Exchange, Parts, label_tokens, message_overhead
 from durable_context.prompts.ledger_tail import FactLine
+from durable_context.prompts.model_counting import ModelCount
 from durable_context.prompts.prepared import (
     Block,
     Breakpoint,
@@ -25,7 +26,11 @@ from durable_context.turns.sendable import to_openai
 
 
 def prompt(
-    parts: Parts, reductions: Sequence[Reduction], state: PromptState, budget: Budget
+    parts: Parts,
+    reductions: Sequence[Reduction],
+    state: PromptState,
+    budget: Budget,
+    count: ModelCount,
 ) -> PreparedContext:
     """The request and its manifest."""
     blocks = tuple(blocks_of(parts))
@@ -33,7 +38,7 @@ def prompt(
     messages = [_rendered(one.content) for one in said]
     return PreparedContext(
         messages=tuple(messages),
-        parts=tuple(_references(said)),
+        parts=tuple(_references(said, count)),
         reasoning=tuple(_reasoning(said)),
         breakpoints=tuple(_breakpoints(said)),
         manifest=Manifest(
@@ -44,8 +49,10 @@ def prompt(
             branch_uuid=state.branch_uuid,
             head_turn=state.head_turn,
             encoding=state.encoding,
+            model=budget.model,
+            token_factor=count.token_factor,
         ),
-        token_count=parts.tokens,
+        token_count=count.tokens(parts.tokens),
         budget=budget,
     )
 
@@ -175,7 +182,7 @@ def _reasoning(said: Sequence[_Said]) -> Iterator[ReasoningReference]:
             yield ReasoningReference(message=position, blocks=content.reasoning)
 
 
-def _references(said: Sequence[_Said]) -> Iterator[PartReference]:
+def _references(said: Sequence[_Said], count: ModelCount) -> Iterator[PartReference]:
     """What stands for binary parts, by place."""
     for position, (message, _) in enumerate(said):
         content = message.content if isinstance(message, Message) else None
@@ -187,7 +194,7 @@ def _references(said: Sequence[_Said]) -> Iterator[PartReference]:
                     part=part_no,
                     handle=stored["handle"],
                     media_type=stored["media_type"],
-                    token_count=stored["tokens"],
+                    token_count=count.part_tokens(part),
                     stored=part,
                 )
 

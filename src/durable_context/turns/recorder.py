@@ -16,6 +16,7 @@ from durable_context.store import PromptRecord, Recorded
 from durable_context.tokens import token_counter
 from durable_context.turns.messages import characters
 from durable_context.turns.row import TurnRow, turn_row
+from durable_context.turns.usage import learn
 
 THREAD_CHARACTERS = 100_000
 """Above this, computing takes long enough for others on the event loop to notice."""
@@ -62,6 +63,7 @@ async def record(
     if recorded.repeated:  # with the handles, and as the policy, of the first time
         known = await resources.store.turns(branch_uuid, recorded.turn_no, recorded.turn_no)
         return recorded, known[0].model_copy(update={"repeated": True})
+    await learn(resources.pool, resources.tenant, new.prepared, new.usage)
     return recorded, _turn(new, row, recorded)
 
 

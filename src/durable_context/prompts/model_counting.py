@@ -1,0 +1,150 @@
+"""A prompt's tokens as the budget's model counts them: a factor over the branch's encoding, and
+what images and reasoning cost that model. Without a model the branch's encoding is the measure.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from durable_context.artifacts.image_rules import ImageRule, image_rule
+from durable_context.artifacts.media import (
+    image_facts,
+    is_stored_part,
+    part_reference,
+    part_tokens,
+)
+from durable_context.calibration import (
+    WHOLE,
+    extent,
+    in_branch_tokens,
+    in_model_tokens,
+    token_factor,
+)
+from durable_context.model_tokens import counted_as
+from durable_context.models import Message
+from durable_context.prompts.blocks import Exchange, Parts
+from durable_context.prompts.prepared import Budget
+from durable_context.prompts.state import PromptState, View
+from durable_context.text import message_text
+from durable_context.tokens import reasoning_tokens
+
+
+class ModelCount(NamedTuple):
+    """`factor` in thousandths."""
+
+    model: str | None = None
+    factor: int = WHOLE
+    images: ImageRule | None = None
+
+    @property
+    def token_factor(self) -> float:
+        return self.factor / WHOLE
+
+    def limit(self, tokens: int) -> int:
+        """The same limit in the branch's encoding."""
+        return in_branch_tokens(tokens, self.factor)
+
+    def tokens(self, counted: int) -> int:
+        """Of the model, for tokens counted in the branch's encoding."""
+        return in_model_tokens(counted, self.factor)
+
+    def part_tokens(self, part: dict[str, Any]) -> int:
+        """What a part that is no text costs the model."""
+        facts = image_facts(part) if self.images is not None else None
+        return part_tokens(part) if facts is None or self.images is None else self.images(*facts)
+
+    def difference(self, message: Message) -> int:
+        """What the model counts differently in a message, in the branch's encoding. Nothing is
+        tokenized.
+        """
+        if self.model is None:
+            return 0
+        content = message.content
+        parts = content if isinstance(content, tuple) else ()
+        return sum(map(self._image_difference, parts)) - self._foreign_reasoning(message)
+
+    def _image_difference(self, part: dict[str, Any]) -> int:
+        facts = image_facts(part) if self.images is not None else None
+        if facts is None or self.images is None:
+            return 0
+        counted = part_tokens(part)
+        cost = -(-self.images(*facts) * WHOLE // self.factor)
+        if is_stored_part(part):  # the text that stands for it may cost more than a small image
+            cost = max(cost, min(counted, len(part_reference(part).encode(errors="replace"))))
+        return cost - counted
+
+    def _foreign_reasoning(self, message: Message) -> int:
+        """Reasoning that is another provider's is not sent."""
+        if not message.reasoning or self.model is None:
+            return 0
+        family = counted_as(self.model).family
+        return sum(reasoning_tokens(r) for r in message.reasoning if r.provider != family)
+
+
+def count_for_model(parts: Parts, state: PromptState, budget: Budget) -> ModelCount:
+    """How the budget's model counts this prompt. The parts are adjusted to it."""
+    if budget.model is None:
+        return ModelCount()
+    model = counted_as(budget.model)
+    factor = WHOLE
+    if not model.is_exact(state.encoding):
+        measured = extent(_texts(parts, state, budget))
+        factor = token_factor(measured, _tokens(parts), state.encoding, state.calibration)
+    count = ModelCount(budget.model, factor, image_rule(model))
+    for exchange in _exchanges(parts):
+        _adjust(exchange, count)
+    parts.task = [(said, tokens + count.difference(said)) for said, tokens in parts.task]
+    parts.user = [(said, tokens + count.difference(said)) for said, tokens in parts.user]
+    return count
+
+
+def _adjust(exchange: Exchange, count: ModelCount) -> None:
+    exchange.message_tokens = tuple(
+        tokens + count.difference(message)
+        for message, tokens in zip(exchange.messages, exchange.message_tokens, strict=True)
+    )
+    exchange.views = {
+        position: View(message, tokens + count.difference(message))
+        for position, (message, tokens) in exchange.views.items()
+    }
+
+
+def _exchanges(parts: Parts) -> list[Exchange]:
+    return [*parts.raw, parts.pending] if parts.pending else parts.raw
+
+
+def _tokens(parts: Parts) -> int:
+    """Of the texts alone: what images cost says nothing of them."""
+    messages = [message for exchange in _exchanges(parts) for message in exchange.messages]
+    messages += [message for message, _ in [*parts.task, *parts.user]]
+    return parts.tokens - sum(map(_media_tokens, messages))
+
+
+def _media_tokens(message: Message) -> int:
+    parts = message.content if isinstance(message.content, tuple) else ()
+    media = sum(part_tokens(part) for part in parts if part.get("type") not in ("text", "refusal"))
+    return media + sum(map(reasoning_tokens, message.reasoning))
+
+
+def _texts(parts: Parts, state: PromptState, budget: Budget) -> Iterator[str]:
+    """What the prompt may hold, before anything is left out."""
+    yield budget.instructions or ""
+    if budget.tools:
+        yield json.dumps(budget.tools, ensure_ascii=False, default=str)
+    if state.checkpoint is not None:
+        yield state.checkpoint.text
+    for turn in state.tail:
+        yield turn.digest
+    for block in parts.retrieved:
+        yield block.text
+    for exchange in _exchanges(parts):
+        for message in exchange.messages:
+            yield from _texts_of(message)
+    for message, _ in [*parts.task, *parts.user]:
+        yield from _texts_of(message)
+
+
+def _texts_of(message: Message) -> Iterator[str]:
+    yield message_text(message)
+    for call in message.tool_calls:
+        yield call.arguments
