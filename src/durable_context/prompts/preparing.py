@@ -19,6 +19,7 @@ from durable_context.turns.recorder import THREAD_CHARACTERS
 
 QUERY_CHARACTERS = 10_000
 """Of a longer user message only the beginning is searched with."""
+_UNCUT = ("instructions", "task", "pending", "user")
 
 
 class NextCall(NamedTuple):
@@ -37,11 +38,14 @@ async def prepare(
     up to `within`.
     """
     state, prepared = await _prepared(shared, request, call)
-    if within is not None and _was_reduced(prepared):
+    if within is not None and _may_gain(prepared):
         behind = state.checkpoint.turn_no if state.checkpoint else 0
         last = state.head_turn - request.policy.keep_raw_turns
         if await compacted_within(shared, request, behind, last, within):
+            before, first = state.head_turn, prepared
             state, prepared = await _prepared(shared, request, call)
+            if first and not prepared and state.head_turn == before:
+                prepared = first  # joined digests take less room than the newest headlines
     if isinstance(prepared, PreparedContext):
         return prepared.loading_with(PartLoader(partial(_load, shared, request)))
     shared.pending_events.add(
@@ -71,8 +75,12 @@ async def _prepared(
     return state, await asyncio.to_thread(build) if large else build()
 
 
-def _was_reduced(prepared: PreparedContext | BudgetExceeded) -> bool:
-    return isinstance(prepared, BudgetExceeded) or bool(prepared.manifest.reductions)
+def _may_gain(prepared: PreparedContext | BudgetExceeded) -> bool:
+    """Whether a checkpoint could make it better: it lost something else than what cannot be cut."""
+    if isinstance(prepared, PreparedContext):
+        return bool(prepared.manifest.reductions)
+    uncut = sum(block.token_count for block in prepared.blocks if block.kind in _UNCUT)
+    return uncut * prepared.token_factor < prepared.limit
 
 
 def _query(message: Message | None) -> str | None:
