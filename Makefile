@@ -28,7 +28,7 @@ LOCK = $(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-production check format bench bench-recall worker up down wheel lock clean
+.PHONY: help setup demo test test-production check format bench bench-recall bench-cache worker up down wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,9 @@ bench: $(INSTALLED) ## measure prepare, record_turn and compaction
 
 bench-recall: $(INSTALLED) ## what of a tool call's values the prompt before it holds (ARGS="--misses 20")
 	@$(PY) -m benchmarks.recall $(ARGS)
+
+bench-cache: $(INSTALLED) ## what of a prompt a prefix cache would serve (ARGS="--limit 1")
+	@$(PY) -m benchmarks.cache $(ARGS)
 
 worker: $(INSTALLED) ## run a worker, settings from the environment (ARGS=dev: the embedded stack)
 	@$(PY) -m worker $(ARGS)

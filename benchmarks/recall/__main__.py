@@ -21,6 +21,7 @@ from benchmarks.recall.measure import Recall, Values, measure
 from benchmarks.recall.misses import dump, show_misses
 from benchmarks.recall.report import as_json, show
 from benchmarks.recall.values import argument_values, command_values
+from benchmarks.sizes import sizes_of
 from benchmarks.traces import DEFAULT_DATA, Half, Trace, swe, taubench
 from durable_context.errors import DurableContextError
 from worker.errors import WorkerError
@@ -54,12 +55,13 @@ def main(
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Measure what of a tool call's values the prompt before it holds, beside other prompts."""
-    sizes = _sizes(budgets)
+    sizes = sizes_of(budgets)
     progress = Console(stderr=True, highlight=False)
     try:
         corpora = _corpora(data, half, only, limit)
-        report: Report = lambda line: progress.print(line, markup=False)  # noqa: E731
-        measured = asyncio.run(_measured(corpora, sizes, report))
+        measured = asyncio.run(
+            _measured(corpora, sizes, lambda line: progress.print(line, markup=False))
+        )
     except KeyboardInterrupt:
         raise typer.Exit(128 + signal.SIGINT) from None
     except (WorkerError, DurableContextError) as error:
@@ -101,13 +103,6 @@ async def _measured(corpora: list[Corpus], budgets: list[int], report: Report) -
                 recall.seconds = time.perf_counter() - begun
                 measured.append(recall)
     return measured
-
-
-def _sizes(text: str) -> list[int]:
-    sizes = [part.strip() for part in text.split(",")]
-    if not all(each.isdecimal() and int(each) > 0 for each in sizes):
-        raise typer.BadParameter(f"{text!r} must be numbers of tokens such as 1000,2000")
-    return sorted({int(each) for each in sizes})
 
 
 if __name__ == "__main__":
