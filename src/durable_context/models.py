@@ -44,13 +44,17 @@ class ToolCall(Value):
 
 
 class Reasoning(Value):
-    """Reasoning as a provider returned it, to be sent back to that provider as it is: a signed
-    thinking block, a reasoning item, a thought signature. `call_id`: the tool call it belongs to.
+    """What a provider returned and wants back as it is: a signed thinking block, a reasoning item,
+    a thought signature, a block of its own tools, the ids of its items.
+
+    It belongs to the tool call `call_id`, to the content part number `part` (from 0), or to the
+    whole message, and stands before it.
     """
 
     provider: Literal["anthropic", "openai", "gemini"]
     block: dict[str, Any]
     call_id: str | None = None
+    part: int | None = None
 
 
 class Message(Value):

@@ -58,6 +58,18 @@ def clean(text: str) -> str:
     return _DELIMITER.sub("‹", text) if "<" in text else text
 
 
+def clean_values(value: object) -> object:
+    """The same for every text in a JSON value, keys included."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        fields = cast(dict[str, object], value)
+        return {clean(key): clean_values(item) for key, item in fields.items()}
+    if isinstance(value, list):
+        return [clean_values(item) for item in cast(list[object], value)]
+    return value
+
+
 def section(text: str) -> str:
     """Text as a section of a prompt: one newline at its end, after a character that is no space.
 

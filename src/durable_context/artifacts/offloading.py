@@ -17,10 +17,10 @@ from durable_context.artifacts.contents import (
 from durable_context.artifacts.encoded_data import fields_of
 from durable_context.artifacts.media import BinaryPart, binary_part, stored_part
 from durable_context.artifacts.reading import count_lines
-from durable_context.models import LedgerEntry, Message
+from durable_context.models import LedgerEntry, Message, Reasoning
 from durable_context.policy import CompactionPolicy
 from durable_context.text import clean, message_text, one_line
-from durable_context.tokens import TokenCounter
+from durable_context.tokens import TokenCounter, reasoning_tokens
 from durable_context.turns.sendable import sendable
 from durable_context.turns.views import content_view, media_type_of
 
@@ -62,9 +62,10 @@ class NewArtifact(NamedTuple):
 
 
 class Offloaded(NamedTuple):
-    """A message as its turn stores it. `whole` is sendable and has all the text, but no data.
+    """A message as its turn stores it. `whole` is sendable and has all the text, but no data and no
+    reasoning.
 
-    `tokens` counts the message whole, `stored_tokens` as it is stored.
+    `tokens` counts the message whole, `stored_tokens` as it is stored, without its reasoning.
     """
 
     message: Message
@@ -88,9 +89,18 @@ def offload_all(
     for position, message in enumerate(messages):
         # The request that a long run works on stays in every prompt as it was said.
         task = continues and message.role == "user"
-        one = _offload(message, position, names, task=task, policy=policy, counter=counter)
-        offloaded.append(one)
+        bare = message.model_copy(update={"reasoning": ()}) if message.reasoning else message
+        one = _offload(bare, position, names, task=task, policy=policy, counter=counter)
+        offloaded.append(_with_reasoning(one, message.reasoning) if message.reasoning else one)
     return offloaded
+
+
+def _with_reasoning(one: Offloaded, reasoning: tuple[Reasoning, ...]) -> Offloaded:
+    """Prompts pay for it with the message; summarizers never read it."""
+    return one._replace(
+        message=one.message.model_copy(update={"reasoning": reasoning}),
+        tokens=one.tokens + sum(map(reasoning_tokens, reasoning)),
+    )
 
 
 def _offload(

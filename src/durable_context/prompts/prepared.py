@@ -13,6 +13,9 @@ from durable_context.calibration import WHOLE, in_model_tokens
 from durable_context.errors import InvalidArgument
 from durable_context.model_tokens import LONGEST_NAME, is_model_name
 from durable_context.models import Reasoning, Value
+from durable_context.providers.outgoing.anthropic import to_anthropic
+from durable_context.providers.outgoing.gemini import to_gemini
+from durable_context.providers.outgoing.responses import to_responses_input
 from durable_context.tokens import REPLY_OVERHEAD
 
 BlockKind = Literal[
@@ -199,6 +202,37 @@ class PreparedContext(Value):
             content[part.part] = loaded_part(part.stored, contents[part.handle])
             messages[part.message] = message | {"content": content}
         return self.model_copy(update={"messages": tuple(messages), "parts": ()})
+
+    def to_responses_input(self) -> list[dict[str, Any]]:
+        """The prompt as `input` of OpenAI's Responses API; the instructions are its first item.
+
+        Images and files are in it after `load_parts()`; what the API does not take, and any part
+        before, is a line of text that says so. This holds for the other formats too.
+        """
+        return to_responses_input(self.messages, blocks=self._blocks)
+
+    def to_anthropic(self) -> dict[str, Any]:
+        """The prompt for `anthropic.messages.create(model=, max_tokens=, **prompt.to_anthropic())`.
+
+        `tools` are there when the budget has them. Where the prompt begins or ends with the
+        assistant, a user's "(start)" or "(go on)" stands beside it. Stable blocks end in a mark for
+        the cache.
+        """
+        breakpoints = {one.message: one.cuts for one in self.breakpoints}
+        return to_anthropic(
+            self.messages, tools=self.budget.tools, blocks=self._blocks, breakpoints=breakpoints
+        )
+
+    def to_gemini(self) -> dict[str, Any]:
+        """The prompt for `client.aio.models.generate_content(model=, **prompt.to_gemini())`.
+
+        Begins and ends as for Anthropic. Data in it is bytes, as the google-genai package has it.
+        """
+        return to_gemini(self.messages, tools=self.budget.tools, blocks=self._blocks)
+
+    @property
+    def _blocks(self) -> dict[int, tuple[Reasoning, ...]]:
+        return {one.message: one.blocks for one in self.reasoning}
 
     def loading_with(self, loader: PartLoader) -> Self:
         """The same prompt, able to load its parts."""

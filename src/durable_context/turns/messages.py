@@ -1,12 +1,15 @@
-"""Messages on their way in: from OpenAI chat format to `Message`, and what makes them a turn."""
+"""Messages on their way in: from any format to `Message`, and what makes them a turn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
 
+from pydantic import ValidationError
+
 from durable_context import stored_json
 from durable_context.errors import IncompleteToolExchange, InvalidTurn
-from durable_context.models import Message, Outcome, Role, ToolCall
+from durable_context.models import Message, Outcome, Reasoning, Role, ToolCall
 from durable_context.prompts.rendering import RECORD_TAG, is_record
+from durable_context.providers.incoming.shapes import UnreadableAt, chat_messages
 from durable_context.turns.sendable import sendable
 
 NO_RESULT = "[No result: the turn was interrupted before this call returned.]"
@@ -14,7 +17,19 @@ NO_RESULT = "[No result: the turn was interrupted before this call returned.]"
 PART_TYPES = ("text", "image_url", "input_audio", "file", "refusal")
 """Content parts of the OpenAI chat format, which prompts are made in."""
 
-_KNOWN = {"role", "content", "name", "tool_calls", "tool_call_id", "synthetic", "extra"}
+IS_ERROR = Reasoning(provider="anthropic", block={"type": "tool_result", "is_error": True})
+"""On a tool's result: the tool failed."""
+
+_KNOWN = {
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "synthetic",
+    "reasoning",
+    "extra",
+}
 
 
 def parse_message(value: object, position: int) -> Message:
@@ -40,15 +55,34 @@ def parse_message(value: object, position: int) -> Message:
     extra = {
         key: item for key, item in fields.items() if key not in _KNOWN and item not in (None, [])
     }
+    role = _role(fields.get("role"), position)
+    reasoning = _reasoning(fields.get("reasoning"), extra)
+    if role == "tool" and extra.get("is_error") is True:  # what Anthropic says, and takes back
+        del extra["is_error"]
+        reasoning += (IS_ERROR,)
     return Message(
-        role=_role(fields.get("role"), position),
+        role=role,
         content=_content(_said(fields), position),
         name=_optional_text(fields.get("name"), "name", position),
         tool_calls=_tool_calls(fields.get("tool_calls"), position),
         tool_call_id=_optional_text(fields.get("tool_call_id"), "tool_call_id", position),
         synthetic=bool(fields.get("synthetic", False)),
+        reasoning=reasoning,
         extra=_extra(fields.get("extra"), position) | extra,
     )
+
+
+def _reasoning(value: object, extra: dict[str, Any]) -> tuple[Reasoning, ...]:
+    """Reasoning as `Message` dumps it. What others call so is a field like any other."""
+    if isinstance(value, list | tuple):
+        try:
+            blocks = cast(Sequence[object], value)
+            return tuple(Reasoning.model_validate(block) for block in blocks)
+        except ValidationError:
+            pass
+    if value not in (None, []):
+        extra["reasoning"] = value
+    return ()
 
 
 def _said(fields: Mapping[str, Any]) -> object:
@@ -90,24 +124,35 @@ def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, 
         raise InvalidTurn(f"messages must be a sequence of messages, not {values!r:.80}")
     if not values:
         raise InvalidTurn("a turn needs at least one message, got none")
-    parsed = [parse_message(value, position) for position, value in enumerate(values)]
-    for position, message in enumerate(parsed):
+    positions, parsed = _parsed(values)
+    for position, message in zip(positions, parsed, strict=True):
         if is_record(message.content) and message.role == "user":
             raise InvalidTurn(
                 f"message {position} is a <{RECORD_TAG}> block that prepare() made; record_turn"
                 " takes the new exchange only"
             )
-    return tuple(with_results(parsed, outcome))
+    return tuple(with_results(parsed, outcome, positions))
 
 
-def user_message_of(value: str | Mapping[str, Any] | Message | None) -> Message | None:
+def _parsed(values: Sequence[object]) -> tuple[list[int], list[Message]]:
+    """Messages of any format, and the positions they were given at."""
+    try:
+        placed = chat_messages(values)
+    except UnreadableAt as error:
+        raise InvalidTurn(f"message {error.position}: {error}") from None
+    positions = [position for position, _ in placed]
+    return positions, [parse_message(value, position) for position, value in placed]
+
+
+def user_message_of(value: object) -> Message | None:
     """The new user message, sendable; None while a long run goes on."""
     if value is None:
         return None
     if isinstance(value, str):
         value = Message(role="user", content=value)
-    message = sendable(parse_message(value, 0))
-    if message.role != "user":
+    _, parsed = _parsed([value])
+    message = sendable(parsed[0])
+    if len(parsed) > 1 or message.role != "user":
         raise InvalidTurn(
             f"the user message has role {message.role!r}; exchanges that are not recorded yet go"
             " into pending="
@@ -123,18 +168,21 @@ def exchanges(values: Sequence[object]) -> tuple[Message, ...]:
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidTurn(f"pending must be a sequence of messages, not {values!r:.80}")
-    parsed = [parse_message(value, position) for position, value in enumerate(values)]
-    for position, message in enumerate(parsed):
+    positions, parsed = _parsed(values)
+    for position, message in zip(positions, parsed, strict=True):
         if message.role == "user":
             raise InvalidTurn(
                 f"pending message {position} has role 'user'; allowed are assistant and tool"
             )
-    return tuple(sendable(message) for message in with_results(parsed, "complete"))
+    return tuple(sendable(message) for message in with_results(parsed, "complete", positions))
 
 
-def with_results(messages: Iterable[Message], outcome: Outcome) -> list[Message]:
+def with_results(
+    messages: Sequence[Message], outcome: Outcome, positions: Iterable[int] | None = None
+) -> list[Message]:
     """Each call with its result right after it: those that have none get a synthetic one, if the
-    turn was interrupted. Raises InvalidTurn, IncompleteToolExchange.
+    turn was interrupted. `positions` are those that errors name. Raises InvalidTurn,
+    IncompleteToolExchange.
     """
     paired: list[Message] = []
     waiting: dict[str, str] = {}
@@ -148,7 +196,8 @@ def with_results(messages: Iterable[Message], outcome: Outcome) -> list[Message]
             )
         waiting.clear()
 
-    for position, message in enumerate(messages):
+    places = range(len(messages)) if positions is None else positions
+    for position, message in zip(places, messages, strict=True):
         if message.role == "tool":
             call_id = message.tool_call_id
             if call_id not in waiting:

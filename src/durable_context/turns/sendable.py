@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from durable_context.artifacts.media import is_stored_part, part_reference
 from durable_context.models import Message, ToolCall
-from durable_context.text import clean
+from durable_context.text import clean, clean_values
 
 
 def sendable(message: Message) -> Message:
@@ -76,15 +76,4 @@ def _clean_content(
 ) -> str | tuple[dict[str, Any], ...] | None:
     if content is None or isinstance(content, str):
         return content if content is None else clean(content)
-    return tuple(cast(dict[str, Any], _clean_values(part)) for part in content)
-
-
-def _clean_values(value: object) -> object:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        fields = cast(dict[str, object], value)
-        return {clean(key): _clean_values(item) for key, item in fields.items()}
-    if isinstance(value, list):
-        return [_clean_values(item) for item in cast(list[object], value)]
-    return value
+    return tuple(cast(dict[str, Any], clean_values(part)) for part in content)

@@ -33,11 +33,14 @@ _HEAD_SHARE: Final = 0.6
 def view_of(message: Message, *, max_tokens: int, counter: TokenCounter) -> Message:
     """The message with its content and call arguments within `max_tokens` together.
 
-    A message that already is that small is returned as it is.
+    One that already is that small is returned as it is, but for its reasoning, of which nothing
+    stays where no tool calls need it.
     """
+    message = without_idle_reasoning(message)
     text = message_text(message)
     if isinstance(message.content, tuple):
-        total = counter.count_message(message.model_copy(update={"tool_calls": ()}))
+        spoken = message.model_copy(update={"tool_calls": (), "reasoning": ()})
+        total = counter.count_message(spoken)
     else:
         total = counter.count_to(text, max_tokens)
     sizes = [total, *(counter.count_to(c.arguments, max_tokens) for c in message.tool_calls)]
@@ -52,6 +55,15 @@ def view_of(message: Message, *, max_tokens: int, counter: TokenCounter) -> Mess
         for call, size, share in zip(message.tool_calls, sizes[1:], shares[1:], strict=True)
     )
     return message.model_copy(update={"content": content, "tool_calls": calls})
+
+
+def without_idle_reasoning(message: Message) -> Message:
+    """The message as a view of it may be sent: providers want reasoning back beside tool calls,
+    and a failed tool's result says that it failed.
+    """
+    if not message.reasoning or message.tool_calls or message.role == "tool":
+        return message
+    return message.model_copy(update={"reasoning": ()})
 
 
 def content_view(text: str, max_tokens: int, counter: TokenCounter) -> str:

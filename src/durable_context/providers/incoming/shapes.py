@@ -1,0 +1,138 @@
+"""Which format each message of a sequence is in, and all of them in OpenAI chat format.
+
+Formats may be mixed. What is in none of them is passed on, for the reader of chat format to say
+what is wrong with it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from durable_context.models import Message
+from durable_context.providers.incoming import anthropic, gemini, responses
+from durable_context.providers.incoming.reading import Unreadable, is_fields, is_items
+
+Placed = tuple[int, object]
+"""A message in chat format, or a `Message`, and the position it was given at."""
+
+_PLAIN = ("text", "image_url", "input_audio", "file", "refusal")
+_CHAT_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal"})
+
+
+class UnreadableAt(ValueError):
+    """What is wrong with the message at a position."""
+
+    def __init__(self, position: int, problem: str) -> None:
+        super().__init__(problem)
+        self.position = position
+
+
+def chat_messages(values: Sequence[object]) -> list[Placed]:
+    """The messages in chat format. Raises UnreadableAt.
+
+    Messages in chat format and `Message`s are passed on as they are.
+    """
+    if all(map(_is_plain, values)):
+        return list(enumerate(values))
+    return list(_Reader().read(values))
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is certainly in chat format, found out fast."""
+    if isinstance(value, Message):
+        return True
+    if type(value) is not dict:
+        return False
+    fields = cast(dict[str, Any], value)
+    content = fields.get("content")
+    if not (content is None or type(content) is str):
+        return False
+    return fields.keys() <= _CHAT_KEYS
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._gemini = gemini.Reader()
+        self._said = responses.Spoken()
+        self._first = 0
+
+    def read(self, values: Sequence[object]) -> Iterator[Placed]:
+        items = list(_items(values))
+        mixed = any(_shape(value) == "responses" for _, value in items)
+        for position, value in items:
+            shape = _shape(value)
+            try:
+                if mixed and _is_output(value, shape):
+                    self._first = position if self._said.empty else self._first
+                    self._said.add(cast(Mapping[str, Any], value))
+                    continue
+                yield from self._spoken()
+                for message in self._one(value, shape):
+                    yield position, message
+            except Unreadable as error:
+                raise UnreadableAt(position, str(error)) from None
+        yield from self._spoken()
+
+    def _spoken(self) -> Iterator[Placed]:
+        if not self._said.empty:
+            yield self._first, self._said.message()
+            self._said = responses.Spoken()
+
+    def _one(self, value: object, shape: str) -> Iterable[object]:
+        if shape == "chat":
+            return [value]
+        fields = cast(Mapping[str, Any], value)
+        if shape == "gemini":
+            return self._gemini.to_chat(fields)
+        return [responses.to_chat(fields)] if shape == "responses" else anthropic.to_chat(fields)
+
+
+def _items(values: Sequence[object]) -> Iterator[Placed]:
+    """SDK objects as dicts, and the items of a whole response one by one."""
+    for position, value in enumerate(values):
+        dump = getattr(value, "model_dump", None)
+        if callable(dump) and not isinstance(value, Message):
+            value = dump(exclude_none=True)
+        if is_fields(value) and value.get("object") == "response" and is_items(value.get("output")):
+            yield from ((position, item) for item in value["output"])
+        else:
+            yield position, value
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, Message) or not is_fields(value):
+        return "chat"
+    if "parts" in value and "content" not in value:
+        return "gemini"
+    kind, content = value.get("type"), value.get("content")
+    blocks = [block for block in content if is_fields(block)] if is_items(content) else []
+    kinds = {block.get("type") for block in blocks if isinstance(block.get("type"), str)}
+    if kind == "message":
+        return "responses" if kinds & responses.MARKS or not blocks else _blocks_shape(kinds)
+    if isinstance(kind, str) and "role" not in value:
+        return "responses"
+    if kinds & responses.MARKS:
+        return "responses"
+    if kinds & anthropic.MARKS or any(
+        "cache_control" in block or "citations" in block for block in blocks
+    ):
+        return "anthropic"
+    return "chat"
+
+
+def _blocks_shape(kinds: set[Any]) -> str:
+    """Of a message that calls itself one: Anthropic's, unless only OpenAI speaks so."""
+    return "responses" if kinds <= {"refusal"} else "anthropic"
+
+
+def _is_output(value: object, shape: str) -> bool:
+    """Whether a model said it, in a sequence of Responses items."""
+    if not is_fields(value):
+        return False
+    if shape == "responses" and value.get("type", "message") != "message":
+        kind = value["type"]
+        if kind not in responses.ITEMS:
+            raise Unreadable(f"item {kind!r} is not one of {', '.join(responses.ITEMS)}")
+        return kind in responses.OUTPUT
+    if value.get("role") != "assistant" or value.get("tool_calls"):
+        return False
+    return shape == "responses" or isinstance(value.get("content"), str)
