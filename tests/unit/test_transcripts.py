@@ -310,7 +310,7 @@ class TestAnthropicFormat:
             {"type": "text", "text": "What is this?"},
         ]
         assert assistant["content"] == "A cat."
-        assert assistant["thinking"][0]["signature"] == "s"
+        assert assistant["reasoning"][0]["block"]["signature"] == "s"
 
     def test_an_unknown_block_is_named_with_its_place(self, refused):
         messages = [self.blocks("user", {"type": "tool_use"}, {"type": "hologram"})]

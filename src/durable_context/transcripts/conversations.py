@@ -3,7 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from durable_context.transcripts import anthropic, openai
+from durable_context.providers.incoming.anthropic import text_of
+from durable_context.providers.incoming.reading import Unreadable
+from durable_context.providers.incoming.shapes import UnreadableAt, chat_messages
+from durable_context.providers.incoming.tools import tools_to_chat
+from durable_context.transcripts import openai
 from durable_context.transcripts.model import (
     JsonObject,
     Located,
@@ -17,6 +21,7 @@ from durable_context.transcripts.splitting import TimedMessage, split_turns
 
 _NAMES = ("conversation_id", "trajectory_id", "id", "name")
 _TIMES = ("occurred_at", "timestamp", "created_at")
+_SYSTEM = ("system", "instructions", "system_instruction", "systemInstruction")
 _LOCOMO_TIME = "%I:%M %p on %d %B, %Y"
 
 
@@ -48,12 +53,15 @@ def _messages(found: Located) -> list[TimedMessage]:
     for message in located:
         if not is_object(message.value):
             raise message.error(f'{shown(message.value)} is not a message: an object with a "role"')
-    foreign = "system" in found.value or any(anthropic.speaks(m.value) for m in located)
-    read = anthropic.to_openai if foreign else openai.checked
+    values = [_without(message.value, *_TIMES) for message in located]
+    try:
+        placed = chat_messages(values, anthropic="system" in found.value)
+    except UnreadableAt as error:
+        raise located[error.position].error(str(error)) from None
     return [
-        TimedMessage(Located(converted, message.place), _occurred_at(message))
-        for message in located
-        for converted in read(Located(_without(message.value, *_TIMES), message.place))
+        TimedMessage(Located(checked, located[position].place), _occurred_at(located[position]))
+        for position, message in placed
+        for checked in openai.checked(Located(message, located[position].place))
     ]
 
 
@@ -73,10 +81,19 @@ def _question_and_answer(found: Located, system: str | None) -> TranscriptTurn:
 
 
 def _system(found: Located) -> str | None:
-    value: Any = found.value.get("system")
+    value: Any = next((found.value[key] for key in _SYSTEM if found.value.get(key)), None)
     if value is None or isinstance(value, str):
-        return value or None
-    return anthropic.text_of(value, found)
+        return value
+    if is_object(value):  # a content of Gemini's
+        value = value.get("parts")
+    if not is_list(value):
+        raise found.error(f'"system" is {shown(value)}; it must be text or a list of text blocks')
+    # Blocks of Anthropic's say that they are text, Gemini's parts do not.
+    blocks = [{"type": "text", **block} if is_object(block) else block for block in value]
+    try:
+        return text_of(blocks) or None
+    except Unreadable as error:
+        raise found.error(str(error)) from None
 
 
 def _tools(found: Located) -> tuple[JsonObject, ...] | None:
@@ -85,7 +102,7 @@ def _tools(found: Located) -> tuple[JsonObject, ...] | None:
         return None
     if not is_list(value) or not all(is_object(tool) for tool in value):
         raise found.error(f'"tools" is {shown(value)}; it must be a list of objects')
-    return tuple(anthropic.tool_to_openai(tool) for tool in value) or None
+    return tuple(tools_to_chat(value)) or None
 
 
 def _occurred_at(found: Located) -> datetime | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from durable_context.providers.incoming.responses import ITEMS
 from durable_context.transcripts.conversations import read_conversation
 from durable_context.transcripts.model import (
     JsonObject,
@@ -18,9 +19,10 @@ from durable_context.transcripts.model import (
 )
 
 _LINE_SUFFIXES = (".jsonl", ".ndjson")
+_ALIASES = ("input", "contents")
 _EXPECTED = (
     'a conversation is a list of messages, or an object with "messages" (OpenAI or Anthropic '
-    'format) or "turns"'
+    'format), "input" (Responses format), "contents" (Gemini format) or "turns"'
 )
 
 
@@ -115,6 +117,8 @@ def _conversation(found: Located) -> Located:
     value = found.value
     if is_list(value):
         value = {"messages": value}
+    if is_object(value) and (key := next((key for key in _ALIASES if key in value), None)):
+        value = {"messages" if k == key else k: item for k, item in value.items()}
     if not is_object(value) or not ("messages" in value or "turns" in value):
         raise found.error(f"{_kind(value)} is not a conversation; {_EXPECTED}")
     return Located({**value, **_located_list(value, found.place)}, found.place)
@@ -133,7 +137,9 @@ def _located_list(value: JsonObject, place: str) -> dict[str, list[Located]]:
 
 
 def _is_message(value: object) -> bool:
-    return is_object(value) and "role" in value and "messages" not in value
+    if not is_object(value) or "messages" in value:
+        return False
+    return "role" in value or "parts" in value or value.get("type") in ITEMS
 
 
 def _kind(value: object) -> str:

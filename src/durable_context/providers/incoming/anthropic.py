@@ -74,15 +74,6 @@ def text_of(blocks: Sequence[Any]) -> str:
     return "\n\n".join(_text(_block(block)) for block in blocks)
 
 
-def tool_to_chat(tool: Fields) -> dict[str, Any]:
-    if "input_schema" not in tool:
-        return dict(tool)
-    function = {"name": tool.get("name"), "parameters": tool["input_schema"]}
-    if "description" in tool:
-        function["description"] = tool["description"]
-    return {"type": "function", "function": function}
-
-
 def _block(block: object) -> Fields:
     if isinstance(block, str):
         return {"type": "text", "text": block}

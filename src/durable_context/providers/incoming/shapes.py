@@ -26,14 +26,15 @@ class UnreadableAt(ValueError):
         self.position = position
 
 
-def chat_messages(values: Sequence[object]) -> list[Placed]:
+def chat_messages(values: Sequence[object], *, anthropic: bool = False) -> list[Placed]:
     """The messages in chat format. Raises UnreadableAt.
 
-    Messages in chat format and `Message`s are passed on as they are.
+    Messages in chat format and `Message`s are passed on as they are. Lists of texts, which two
+    formats have, are Anthropic's where something else is, or where the caller knows it.
     """
     if all(map(_is_plain, values)):
         return list(enumerate(values))
-    return list(_Reader().read(values))
+    return list(_Reader(anthropic).read(values))
 
 
 def _is_plain(value: object) -> bool:
@@ -50,16 +51,19 @@ def _is_plain(value: object) -> bool:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, anthropic: bool) -> None:
+        self._anthropic = anthropic
         self._gemini = gemini.Reader()
         self._said = responses.Spoken()
         self._first = 0
 
     def read(self, values: Sequence[object]) -> Iterator[Placed]:
-        items = list(_items(values))
-        mixed = any(_shape(value) == "responses" for _, value in items)
-        for position, value in items:
-            shape = _shape(value)
+        items = [(position, value, _shape(value)) for position, value in _items(values)]
+        shapes = {shape for _, _, shape in items}
+        mixed = "responses" in shapes
+        texts = "anthropic" if self._anthropic or "anthropic" in shapes else "chat"
+        for position, value, shape in items:
+            shape = texts if shape == "texts" else shape
             try:
                 if mixed and _is_output(value, shape):
                     self._first = position if self._said.empty else self._first
@@ -116,7 +120,7 @@ def _shape(value: object) -> str:
         "cache_control" in block or "citations" in block for block in blocks
     ):
         return "anthropic"
-    return "chat"
+    return "texts" if kinds == {"text"} and not value.get("tool_calls") else "chat"
 
 
 def _blocks_shape(kinds: set[Any]) -> str:
