@@ -22,8 +22,8 @@ def common_tokens(before: Messages, prompt: Messages, counter: TokenCounter) -> 
     total = 0
     for one, other in zip(before, prompt, strict=False):
         if one != other:
-            return total + _common_text(rendered(one), rendered(other), counter)
-        total += _tokens(rendered(other), counter.encoding)
+            return total + _common_text(_rendered(one), _rendered(other), counter)
+        total += _tokens(json.dumps(other), counter.encoding)
     return total
 
 
@@ -38,11 +38,14 @@ def in_steps(tokens: int) -> int:
     return 0 if tokens < SHORTEST else tokens - (tokens - SHORTEST) % STEP
 
 
-def rendered(message: Mapping[str, Any]) -> str:
-    """The message as one text, with the parts in the order in which a model reads them."""
-    order = ("role", "name", "tool_call_id", "content", "tool_calls")
-    parts = {name: message[name] for name in order if message.get(name) is not None}
-    return json.dumps(parts, ensure_ascii=False)
+def _rendered(message: Mapping[str, Any]) -> str:
+    """The message as one text, in the order in which a model reads it."""
+    parts = [message["role"], message.get("name"), message.get("tool_call_id")]
+    content = message.get("content")
+    parts.append(content if isinstance(content, str | None) else json.dumps(content))
+    for call in message.get("tool_calls") or ():
+        parts += [call["id"], call["function"]["name"], call["function"]["arguments"]]
+    return "\n".join(filter(None, parts))
 
 
 @lru_cache(maxsize=20_000)
