@@ -1,6 +1,7 @@
 """What callers report of the model call that a prompt led to, and what is learned of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import asyncpg
@@ -44,9 +45,9 @@ def prompt_tokens(usage: Mapping[str, Any]) -> int | None:
             return _number(usage[name])
     for name, *cached in _BESIDE_CACHED:
         if name in usage:
-            parts = [_number(usage[key]) for key in cached if usage.get(key) is not None]
-            total = sum(part for part in parts if part) + (_number(usage[name]) or 0)
-            return total or None if None not in parts else None
+            named = [name, *(key for key in cached if usage.get(key) is not None)]
+            parts = [_number(usage[key]) for key in named]
+            return None if None in parts else sum(part for part in parts if part)
     return None
 
 
@@ -62,7 +63,7 @@ async def learn(
     manifest, used = prepared.manifest, prompt_tokens(usage)
     if used is None or counted_as(prepared.manifest.model).is_exact(manifest.encoding):
         return
-    kind = kind_of(extent(_texts(prepared.messages)), manifest.counted_tokens)
+    kind = kind_of(extent(_texts(prepared)), manifest.counted_tokens)
     ratio = ratio_reported(used, manifest.counted_tokens, manifest.encoding, kind)
     if ratio is None:
         return
@@ -75,8 +76,10 @@ async def learn(
         pass
 
 
-def _texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for message in messages:
+def _texts(prepared: PreparedContext) -> Iterator[str]:
+    if prepared.budget.tools:
+        yield json.dumps(prepared.budget.tools, ensure_ascii=False)
+    for message in prepared.messages:
         content: Any = message.get("content")
         if isinstance(content, str):
             yield content
@@ -88,5 +91,6 @@ def _texts(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _number(value: object) -> int | None:
     """A count of tokens: whole and not negative."""
-    usable = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if usable and isinstance(value, int) else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
