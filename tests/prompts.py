@@ -34,8 +34,9 @@ def check_tokens(prepared: PreparedContext) -> None:
     counter, messages = token_counter(manifest.encoding), _countable(prepared)
     known = counted_as(model) if model else None
     rule = image_rule(known) if known else None
-    count = ModelCount(model, round(manifest.token_factor * WHOLE), rule)
-    counted = sum(counter.count_message(m) + count.difference(m) for m in messages)
+    exact = known is not None and known.is_exact(manifest.encoding)
+    count = ModelCount(model, round(manifest.token_factor * WHOLE), rule, exact)
+    counted = sum(map(counter.count_message, messages)) + sum(count.differences(messages))
     counted += count_tools(prepared.budget.tools, counter, known) + REPLY_OVERHEAD
     assert counted == manifest.counted_tokens
 

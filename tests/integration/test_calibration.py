@@ -18,7 +18,7 @@ from durable_context.tokens import REPLY_OVERHEAD, token_counter
 from durable_context.turns.messages import parse_message
 from tests.model_server import ModelServer, Reply
 from tests.prompts import check_prompt, check_tokens
-from tests.turns import chat, exchange, numbered
+from tests.turns import call, calling, chat, exchange, numbered, result
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Measure = Callable[[PreparedContext], int]
@@ -380,6 +380,20 @@ async def test_the_factor_of_texts_is_not_put_on_images(
     await branch.record_turn([picture("What is this?")])
     stored = await prepared_for(branch, budget)
     assert [part.token_count for part in stored.parts] == [tokens]
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4", "claude-opus-4-7"])
+async def test_results_of_parallel_calls_in_other_scripts_keep_the_budget(
+    client: ContextClient, model: str
+):
+    branch = await client.open_branch("parallel")
+    made = [call(f"call_{n}", "read", page=n) for n in range(3)]
+    results = [result(f"call_{n}", CHINESE * 60) for n in range(3)]
+    await branch.record_turn([*chat("Read all.", "I do."), calling(*made), *results])
+    wide = await prepared_for(branch, Budget(max_tokens=100_000, model=model))
+    tight = await prepared_for(branch, Budget(max_tokens=6_000, model=model))
+    assert wide.token_count > 6_000
+    assert [reduction.kind for reduction in tight.manifest.reductions] != []
 
 
 class Probe:

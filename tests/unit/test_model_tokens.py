@@ -29,6 +29,7 @@ from durable_context.calibration import (
 )
 from durable_context.model_tokens import LONGEST_NAME, counted_as
 from durable_context.models import Reasoning, ToolCall
+from durable_context.prompts.model_counting import ModelCount
 from durable_context.tokens import ENCODINGS, REPLY_OVERHEAD, token_counter
 from durable_context.tool_tokens import count_tools
 from durable_context.turns.usage import prompt_tokens
@@ -292,6 +293,26 @@ def test_tool_calls_count_what_was_measured_or_some_more(measured: tuple[Any, ..
     assert reported <= counted <= reported + 20
 
 
+@pytest.mark.parametrize(
+    ("calls", "word", "reported"),
+    [(1, "테스트 ", 1_121), (3, "test ", 3_191), (3, "테스트 ", 39_235)],
+)
+def test_results_of_parallel_calls_count_as_the_chat_api_was_seen_to_count_them(
+    calls: int, word: str, reported: int
+):
+    """community.openai.com/t/1375117: what is not ASCII is escaped there, and nowhere else. The
+    requests there had a system text and tools besides, of 120 tokens.
+    """
+    results = [answered(word * 1_000)] * calls
+    messages = [asked("What does it say?"), called(*[("read", "{}")] * calls), *results]
+    counter = token_counter("o200k_base")
+    plain = REPLY_OVERHEAD + sum(map(counter.count_message, messages))
+    counted = plain + sum(ModelCount("gpt-4.1", escapes=True).differences(messages))
+    assert reported <= counted + 120 < 1.2 * reported
+    assert ModelCount("gpt-4", factor=2_000).differences(messages) == [0] * len(messages)
+    assert ModelCount().differences(messages) == [0] * len(messages)
+
+
 def test_reasoning_that_goes_along_is_counted():
     counter = token_counter("o200k_base")
     plain = Message(role="assistant", content="Done.")
@@ -300,6 +321,8 @@ def test_reasoning_that_goes_along_is_counted():
     thinking = plain.model_copy(update={"reasoning": (thought,)})
     more = counter.count_message(thinking) - counter.count_message(plain)
     assert more > counter.count(block["thinking"]) + counter.count(block["signature"])
+    assert ModelCount("claude-opus-4-7").differences([thinking]) == [0]
+    assert ModelCount("gpt-4o").differences([plain, thinking]) == [0, -more]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def _token_problems(prepared: PreparedContext) -> Iterator[str]:
     sent += count_tools(prepared.budget.tools, counter, counted_as(model) if model else None)
     sent, counted = sent + REPLY_OVERHEAD, prepared.manifest.counted_tokens
     # What stands for an image is shorter than what the image costs, and reasoning is not in them.
-    if sent > counted or (sent < counted and not (prepared.parts or prepared.reasoning)):
+    # A model may count other things in a message besides.
+    if sent > counted or (sent < counted and not (model or prepared.parts or prepared.reasoning)):
         yield f"{counted:,} tokens, and {sent:,} in its messages"
 
 

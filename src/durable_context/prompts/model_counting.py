@@ -3,8 +3,8 @@ what images and reasoning cost that model. Without a model the branch's encoding
 """
 
 import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from durable_context.artifacts.image_rules import ImageRule, image_rule
 from durable_context.artifacts.media import (
@@ -28,13 +28,20 @@ from durable_context.prompts.state import PromptState, View
 from durable_context.text import message_text
 from durable_context.tokens import reasoning_tokens
 
+ESCAPED_HALVES: Final = 9
+"""Halves of a token that a UTF-16 unit beyond ASCII costs in a result of parallel calls: OpenAI's
+chat API escapes those as JSON does (community.openai.com/t/1375117, measured for gpt-4.1 and
+gpt-5.2). An estimate that errs high.
+"""
+
 
 class ModelCount(NamedTuple):
-    """`factor` in thousandths."""
+    """`factor` in thousandths. `escapes`: it is OpenAI's own API that counts."""
 
     model: str | None = None
     factor: int = WHOLE
     images: ImageRule | None = None
+    escapes: bool = False
 
     @property
     def token_factor(self) -> float:
@@ -53,15 +60,19 @@ class ModelCount(NamedTuple):
         facts = image_facts(part) if self.images is not None else None
         return part_tokens(part) if facts is None or self.images is None else self.images(*facts)
 
-    def difference(self, message: Message) -> int:
-        """What the model counts differently in a message, in the branch's encoding. Nothing is
-        tokenized.
-        """
+    def differences(self, messages: Sequence[Message]) -> list[int]:
+        """What the model counts differently in each message, in the branch's encoding."""
         if self.model is None:
-            return 0
+            return [0] * len(messages)
+        parallel = _results_of_parallel_calls(messages)
+        return [self.difference(*said) for said in zip(messages, parallel, strict=True)]
+
+    def difference(self, message: Message, parallel: bool = False) -> int:
+        """The same for one. `parallel`: it is a result of several calls. Nothing is tokenized."""
         content = message.content
         parts = content if isinstance(content, tuple) else ()
-        return sum(map(self._image_difference, parts)) - self._foreign_reasoning(message)
+        total = sum(map(self._image_difference, parts)) - self._foreign_reasoning(message)
+        return total + _escapes(message) if parallel and self.escapes else total
 
     def _image_difference(self, part: dict[str, Any]) -> int:
         facts = image_facts(part) if self.images is not None else None
@@ -86,11 +97,11 @@ def count_for_model(parts: Parts, state: PromptState, budget: Budget) -> ModelCo
     if budget.model is None:
         return ModelCount()
     model = counted_as(budget.model)
-    factor = WHOLE
-    if not model.is_exact(state.encoding):
+    factor, exact = WHOLE, model.is_exact(state.encoding)
+    if not exact:
         measured = extent(_texts(parts, state, budget))
         factor = token_factor(measured, _tokens(parts), state.encoding, state.calibration)
-    count = ModelCount(budget.model, factor, image_rule(model))
+    count = ModelCount(budget.model, factor, image_rule(model), escapes=exact)
     for exchange in _exchanges(parts):
         _adjust(exchange, count)
     parts.task = [(said, tokens + count.difference(said)) for said, tokens in parts.task]
@@ -99,14 +110,34 @@ def count_for_model(parts: Parts, state: PromptState, budget: Budget) -> ModelCo
 
 
 def _adjust(exchange: Exchange, count: ModelCount) -> None:
+    differences = count.differences(exchange.messages)
     exchange.message_tokens = tuple(
-        tokens + count.difference(message)
-        for message, tokens in zip(exchange.messages, exchange.message_tokens, strict=True)
+        map(sum, zip(exchange.message_tokens, differences, strict=True))
     )
+    parallel = _results_of_parallel_calls(exchange.messages)
     exchange.views = {
-        position: View(message, tokens + count.difference(message))
+        position: View(message, tokens + count.difference(message, parallel[position]))
         for position, (message, tokens) in exchange.views.items()
     }
+
+
+def _results_of_parallel_calls(messages: Sequence[Message]) -> list[bool]:
+    several = False
+    found: list[bool] = []
+    for message in messages:
+        if message.role != "tool":
+            several = len(message.tool_calls) > 1
+        found.append(several and message.role == "tool")
+    return found
+
+
+def _escapes(message: Message) -> int:
+    text = message_text(message)
+    if text.isascii():
+        return 0
+    units = len(text.encode("utf-16-le", "surrogatepass")) // 2
+    plain = len(text.encode("ascii", "ignore"))
+    return -(-ESCAPED_HALVES * (units - plain) // 2)
 
 
 def _exchanges(parts: Parts) -> list[Exchange]:
