@@ -3,7 +3,7 @@ A view keeps all that makes the message valid for a provider.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from durable_context.models import Message, ToolCall
@@ -36,6 +36,29 @@ def view_of(message: Message, *, max_tokens: int, counter: TokenCounter) -> Mess
     One that already is that small is returned as it is, but for its reasoning, of which nothing
     stays where no tool calls need it.
     """
+    return _within(message, max_tokens, counter, content_view)
+
+
+def shorter_view(view: Message, *, max_tokens: int, counter: TokenCounter) -> Message:
+    """A view of a view, or of a small message: its beginning, which says what it is a view of."""
+    return _within(view, max_tokens, counter, shorten)
+
+
+def without_idle_reasoning(message: Message) -> Message:
+    """The message as a view of it may be sent: providers want reasoning back beside tool calls,
+    and a failed tool's result says that it failed.
+    """
+    if not message.reasoning or message.tool_calls or message.role == "tool":
+        return message
+    return message.model_copy(update={"reasoning": ()})
+
+
+def _within(
+    message: Message,
+    max_tokens: int,
+    counter: TokenCounter,
+    cut: Callable[[str, int, TokenCounter], str],
+) -> Message:
     message = without_idle_reasoning(message)
     text = message_text(message)
     if isinstance(message.content, tuple):
@@ -49,21 +72,12 @@ def view_of(message: Message, *, max_tokens: int, counter: TokenCounter) -> Mess
     shares = _shares(sizes, max_tokens)
     content = message.content
     if sizes[0] > shares[0]:
-        content = content_view(text, shares[0], counter)
+        content = cut(text, shares[0], counter) or None
     calls = tuple(
         _call_view(call, share, counter) if size > share else call
         for call, size, share in zip(message.tool_calls, sizes[1:], shares[1:], strict=True)
     )
     return message.model_copy(update={"content": content, "tool_calls": calls})
-
-
-def without_idle_reasoning(message: Message) -> Message:
-    """The message as a view of it may be sent: providers want reasoning back beside tool calls,
-    and a failed tool's result says that it failed.
-    """
-    if not message.reasoning or message.tool_calls or message.role == "tool":
-        return message
-    return message.model_copy(update={"reasoning": ()})
 
 
 def content_view(text: str, max_tokens: int, counter: TokenCounter) -> str:
