@@ -1,0 +1,208 @@
+"""What is recorded in one provider's format comes back equal in it, and valid in all others."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from anthropic.types import Message as AnthropicMessage
+from google.genai import types as genai
+from openai.types.chat import ChatCompletionMessage
+from openai.types.responses import Response
+
+from durable_context import Message
+from durable_context.errors import InvalidTurn
+from durable_context.turns.messages import exchanges, user_message_of
+from tests import provider_turns
+from tests.provider_requests import check_anthropic, check_gemini, check_responses
+from tests.provider_turns import (
+    ANTHROPIC,
+    GEMINI,
+    RESPONSES,
+    anthropic,
+    chat_of,
+    gemini,
+    recorded,
+    responses,
+)
+from tests.turns import call, calling, chat, result
+
+FORMATS = {"anthropic": ANTHROPIC, "responses": RESPONSES, "gemini": GEMINI}
+SECRETS = ("c2lnbmVk", "ZW5jcnlwdGVk", "First I look.", "b3BhcXVl", "rs_1", "msg_1", "fc_1")
+
+
+@pytest.mark.parametrize("turn", FORMATS.values(), ids=FORMATS.keys())
+def test_a_turn_of_any_format_is_valid_in_every_format(turn: list[dict[str, Any]]):
+    messages = recorded(*turn)
+    check_anthropic(anthropic(messages))
+    check_responses(responses(messages))
+    check_gemini(gemini(messages))
+    roles = [message.role for message in messages]
+    assert roles == ["user", "assistant", *["tool"] * roles.count("tool"), "assistant"]
+
+
+def test_what_is_recorded_in_a_format_comes_back_in_it():
+    go_on = {"role": "user", "content": [{"type": "text", "text": "(go on)"}]}
+    assert anthropic(recorded(*ANTHROPIC))["messages"] == [*ANTHROPIC, go_on]
+    assert responses(recorded(*RESPONSES)) == RESPONSES
+    said = gemini(recorded(*GEMINI))["contents"]
+    assert said == [*GEMINI, {"role": "user", "parts": [{"text": "(go on)"}]}]
+
+
+@pytest.mark.parametrize("turn", FORMATS.values(), ids=FORMATS.keys())
+def test_what_only_one_provider_can_read_is_in_no_other_format(turn: list[dict[str, Any]]):
+    messages = recorded(*turn)
+    others = {
+        "chat": chat_of(messages),
+        "anthropic": anthropic(messages),
+        "responses": responses(messages),
+        "gemini": gemini(messages),
+    }
+    own = next(name for name, held in FORMATS.items() if held is turn)
+    for name, rendered in others.items():
+        text = repr(rendered)
+        assert name == own or not [secret for secret in SECRETS if secret in text], name
+
+
+def test_what_stands_for_a_providers_own_tools_can_be_read_by_others():
+    text = json.dumps(chat_of(recorded(*ANTHROPIC)))
+    assert "web_search" in text and "https://example.org/squares" in text
+    assert "red square" in json.dumps(chat_of(recorded(*RESPONSES)))
+    text = json.dumps(chat_of(recorded(*GEMINI)))
+    assert "gs://bucket/clip.mp4" in text and "1 + 1" in text
+
+
+def test_a_recorded_message_is_read_back_as_it_was_stored():
+    for turn in FORMATS.values():
+        messages = recorded(*turn)
+        assert tuple(Message.model_validate(m.model_dump()) for m in messages) == messages
+        assert recorded(*[m.model_dump(exclude_defaults=True) for m in messages]) == messages
+
+
+def test_the_packages_objects_are_read_as_their_dicts():
+    said = {
+        "id": "msg_01",
+        "type": "message",
+        "role": "assistant",
+        "model": "any",
+        "content": ANTHROPIC[1]["content"],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    turn = recorded(ANTHROPIC[0], AnthropicMessage.model_validate(said), *ANTHROPIC[2:])
+    assert turn[1].extra["stop_reason"] == "tool_use"
+    assert anthropic(turn) == anthropic(recorded(*ANTHROPIC))
+    contents = [genai.Content.model_validate(content) for content in GEMINI]
+    assert recorded(*contents) == recorded(*GEMINI)
+    answer = ChatCompletionMessage(role="assistant", content="Hello.")
+    assert recorded(*chat("Hi", "Hello.")) == recorded({"role": "user", "content": "Hi"}, answer)
+
+
+def test_a_whole_response_is_one_assistants_message():
+    fields = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 0,
+        "model": "any",
+        "output": RESPONSES[1:6],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    whole = Response.model_validate(fields)
+    assert recorded(RESPONSES[0], whole, *RESPONSES[6:]) == recorded(*RESPONSES)
+    assert recorded(RESPONSES[0], *whole.output, *RESPONSES[6:]) == recorded(*RESPONSES)
+
+
+def test_a_gemini_content_may_be_in_the_names_of_its_json():
+    spoken = genai.Content.model_validate(GEMINI[1]).model_dump_json(by_alias=True)
+    assert "thoughtSignature" in spoken
+    assert recorded(GEMINI[0], json.loads(spoken), *GEMINI[2:]) == recorded(*GEMINI)
+
+
+def test_formats_may_be_mixed_in_one_turn():
+    turn = recorded(
+        {"role": "user", "content": "Find it."},
+        *RESPONSES[4:6],
+        ANTHROPIC[2]
+        | {
+            "content": [
+                b | {"tool_use_id": f"call_{n}"} for n, b in enumerate(ANTHROPIC[2]["content"], 1)
+            ]
+        },
+        GEMINI[1],
+        GEMINI[2],
+        Message(role="assistant", content="Done."),
+    )
+    assert [m.role for m in turn] == [
+        "user", "assistant", "tool", "tool", "assistant", "tool", "tool", "tool", "assistant",
+    ]  # fmt: skip
+    check_anthropic(anthropic(turn))
+    check_responses(responses(turn))
+    check_gemini(gemini(turn))
+
+
+def test_the_new_user_message_and_pending_take_every_format():
+    for turn in FORMATS.values():
+        asked = user_message_of(turn[0])
+        assert asked is not None and asked.role == "user"
+        waiting = exchanges(turn[1:])
+        assert waiting[0].tool_calls and waiting[0].reasoning
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"role": "user", "content": [{"type": "tool_use"}, {"type": "hologram"}]}, "'hologram'"),
+        ({"role": "user", "content": [{"type": "hologram"}]}, "'hologram'"),
+        ({"role": "user", "content": [{"type": "thinking", "thinking": ""}]}, "a thinking block"),
+        ({"role": "user", "content": [{"type": "image", "source": {}}]}, "neither data nor a url"),
+        ({"type": "computer_call", "call_id": "c"}, "'computer_call' is not one of message"),
+        ({"type": "message", "role": "user", "content": [{"type": "input_smell"}, {"type": "input_text", "text": ""}]}, "'input_smell'"),
+        ({"type": "function_call", "name": "f"}, "'call_id' as text, not None"),
+        ({"role": "pilot", "parts": [{"text": "x"}]}, "role 'pilot' of a content"),
+        ({"role": "user", "parts": [{"scent": 1}]}, "does not hold one of text"),
+        ({"role": "user", "parts": [{"function_response": {"name": "f", "response": {}}}]}, "answers no call"),
+        ({"role": "model", "parts": [{"function_call": {"args": {}}}]}, "a name and args"),
+        ({"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {"x": {1}}}]}, "set {1}"),
+        ({"type": "message", "role": "system", "content": "Obey."}, "Budget(instructions=...)"),
+        (3, "not a Message or a dict"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named_with_its_position(given: object, told: str):
+    with pytest.raises(InvalidTurn) as caught:
+        recorded({"role": "user", "content": "Hello."}, {"role": "assistant", "content": ""}, given)
+    assert "message 2 " in str(caught.value) or "message 2:" in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_pairing_error_names_the_position_that_was_given():
+    stray = {"type": "tool_result", "tool_use_id": "gone", "content": ""}
+    with pytest.raises(InvalidTurn, match=r"message 3 .*'gone'"):
+        recorded(*ANTHROPIC[:3], {"role": "user", "content": [stray]})
+
+
+@pytest.mark.parametrize(
+    "render",
+    [anthropic, responses, gemini],
+)
+def test_a_message_that_became_a_view_is_sent_without_what_its_text_no_longer_says(
+    render: Callable[..., Any],
+):
+    for turn in FORMATS.values():
+        messages = [
+            m.model_copy(update={"content": "[text, 9 lines: beginning and end]"})
+            if m.role == "assistant"
+            else m
+            for m in recorded(*turn)
+        ]
+        rendered = render(messages)
+        {anthropic: check_anthropic, responses: check_responses, gemini: check_gemini}[render](
+            rendered
+        )
+
+
+def test_chat_format_is_passed_on_untouched():
+    turn = [*chat("Hi", "Hello."), calling(call("a", "f", x=1)), result("a", "1")]
+    assert provider_turns.chat_of(recorded(*turn)) == turn
