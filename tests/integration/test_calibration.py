@@ -19,6 +19,7 @@ from durable_context.turns.messages import parse_message
 from tests.model_server import ModelServer, Reply
 from tests.prompts import check_prompt, check_tokens
 from tests.turns import call, calling, chat, exchange, numbered, result
+from tests.unit.test_model_tokens import ASKED, TOLD, WEATHER
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Measure = Callable[[PreparedContext], int]
@@ -144,6 +145,26 @@ async def test_the_branchs_own_encoding_is_exact_and_teaches_nothing(
     assert await known(connection) == []
 
 
+@pytest.mark.parametrize(
+    ("encoding", "model", "reported"),
+    [
+        ("o200k_base", "gpt-4o-mini", 101),
+        ("o200k_base", "gpt-4o", 101),
+        ("cl100k_base", "gpt-4", 105),
+    ],
+)
+async def test_a_prompt_with_tools_counts_what_the_cookbook_reports_of_the_api(
+    make_client: Any, encoding: str, model: str, reported: int
+):
+    client: ContextClient = await make_client(encoding=encoding)
+    branch = await client.open_branch("weather")
+    budget = Budget(max_tokens=reported, instructions=TOLD, tools=[WEATHER], model=model)
+    prepared = await branch.prepare(ASKED, budget=budget)
+    assert isinstance(prepared, PreparedContext)
+    assert prepared.token_count == reported
+    check_tokens(prepared)
+
+
 async def test_a_report_is_learned_once_however_often_its_turn_is_sent(
     client: ContextClient, connection: Connection
 ):
@@ -213,6 +234,8 @@ async def test_what_is_learned_belongs_to_tenant_model_encoding_and_kind(
             branch = await talk(client, f"{encoding[0]}{text}")
             for model in (MODEL, "claude-opus-4-7"):
                 prepared = await prepared_for(branch, Budget(max_tokens=4_000, model=model))
+                # Nothing that the others reported is known here.
+                assert text == CHINESE or prepared.manifest.token_factor == 2.4
                 used = round(1.3 * prepared.manifest.counted_tokens)
                 await branch.record_turn(
                     chat("Go on.", "Done."), prepared=prepared, usage={"prompt_tokens": used}
