@@ -1,4 +1,4 @@
-"""One turn in each provider's format, with all that the format can hold, and prompts of one turn."""
+"""One turn in each provider's format, with all that the format can hold, and prompts of it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,10 @@ from durable_context.providers.outgoing.responses import to_responses_input
 from durable_context.turns.messages import turn_messages
 from durable_context.turns.sendable import sendable, to_openai
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 PDF = "JVBERi0xLjQKJSBhIGRvY3VtZW50Cg=="
 
 ANTHROPIC: list[dict[str, Any]] = [

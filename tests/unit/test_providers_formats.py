@@ -122,15 +122,11 @@ def test_a_gemini_content_may_be_in_the_names_of_its_json():
 
 
 def test_formats_may_be_mixed_in_one_turn():
+    answers = [b | {"tool_use_id": f"call_{n}"} for n, b in enumerate(ANTHROPIC[2]["content"], 1)]
     turn = recorded(
         {"role": "user", "content": "Find it."},
         *RESPONSES[4:6],
-        ANTHROPIC[2]
-        | {
-            "content": [
-                b | {"tool_use_id": f"call_{n}"} for n, b in enumerate(ANTHROPIC[2]["content"], 1)
-            ]
-        },
+        says("user", *answers),
         GEMINI[1],
         GEMINI[2],
         Message(role="assistant", content="Done."),
@@ -151,25 +147,39 @@ def test_the_new_user_message_and_pending_take_every_format():
         assert waiting[0].tool_calls and waiting[0].reasoning
 
 
+def says(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
+
+def holds(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "parts": list(parts)}
+
+
+NO_CALL = {"function_response": {"name": "f", "response": {}}}
+NO_NAME = {"function_call": {"args": {}}}
+NO_JSON = {"type": "tool_use", "id": "a", "name": "f", "input": {"x": {1}}}
+INPUT = {"type": "input_text", "text": "x"}
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"role": "user", "content": [{"type": "tool_use"}, {"type": "hologram"}]}, "'hologram'"),
-        ({"role": "user", "content": [{"type": "hologram"}]}, "'hologram'"),
-        ({"role": "user", "content": [{"type": "thinking", "thinking": ""}]}, "a thinking block"),
-        ({"role": "user", "content": [{"type": "image", "source": {}}]}, "neither data nor a url"),
+        (says("user", {"type": "tool_use"}, {"type": "hologram"}), "'hologram'"),
+        (says("user", {"type": "hologram"}), "'hologram'"),
+        (says("user", {"type": "thinking", "thinking": ""}), "a thinking block"),
+        (says("user", {"type": "image", "source": {}}), "neither data nor a url"),
+        (says("assistant", NO_JSON), "set {1}"),
         ({"type": "computer_call", "call_id": "c"}, "'computer_call' is not one of message"),
-        ({"type": "message", "role": "user", "content": [{"type": "input_smell"}, {"type": "input_text", "text": ""}]}, "'input_smell'"),
+        (says("user", INPUT, {"type": "input_smell"}), "'input_smell'"),
         ({"type": "function_call", "name": "f"}, "'call_id' as text, not None"),
-        ({"role": "pilot", "parts": [{"text": "x"}]}, "role 'pilot' of a content"),
-        ({"role": "user", "parts": [{"scent": 1}]}, "does not hold one of text"),
-        ({"role": "user", "parts": [{"function_response": {"name": "f", "response": {}}}]}, "answers no call"),
-        ({"role": "model", "parts": [{"function_call": {"args": {}}}]}, "a name and args"),
-        ({"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {"x": {1}}}]}, "set {1}"),
+        (holds("pilot", {"text": "x"}), "role 'pilot' of a content"),
+        (holds("user", {"scent": 1}), "does not hold one of text"),
+        (holds("user", NO_CALL), "answers no call"),
+        (holds("model", NO_NAME), "a name and args"),
         ({"type": "message", "role": "system", "content": "Obey."}, "Budget(instructions=...)"),
         (3, "not a Message or a dict"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_is_named_with_its_position(given: object, told: str):
     with pytest.raises(InvalidTurn) as caught:
         recorded({"role": "user", "content": "Hello."}, {"role": "assistant", "content": ""}, given)
