@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.baselines import tokens_of
 from benchmarks.cache.prefixes import common_length
@@ -13,56 +13,72 @@ from durable_context.tokens import TokenCounter
 
 Messages = Sequence[Mapping[str, Any]]
 
-_PREFIX_REDUCTIONS = frozenset({"digests_joined", "node_to_headline", "ledger_cut"})
+_PREFIX_REDUCTIONS = frozenset(
+    {"raw_to_digest", "digests_joined", "node_to_headline", "ledger_cut"}
+)
+
+
+class StablePrefix(NamedTuple):
+    """Whole messages, then the beginning of one more. `exact`: they have as many tokens as the
+    manifest says.
+    """
+
+    messages: Messages
+    beginning: str
+    exact: bool
+
+    def begins(self, messages: Messages) -> bool:
+        count = len(self.messages)
+        if messages[:count] != self.messages:
+            return False
+        after = messages[count : count + 1]
+        return not self.beginning or bool(after and _text(after[0]).startswith(self.beginning))
 
 
 @dataclass
 class PrefixCheck:
     """Pairs of prompts of a branch, one after the other and with no compaction between them: the
-    later must begin with the stable messages of the earlier. Of those that do not, in `grown` only
-    the last of these messages is another, which goes on before its closing line; in
-    `broken_by_budget` the budget had shortened what is stable in one of the two.
+    later must begin with the stable prefix of the earlier. In `broken_by_budget` of those that do
+    not, the budget had shortened what is stable in one of the two. `inexact` counts prefixes that
+    end neither with a message nor before its closing line.
     """
 
     pairs: int = 0
     broken: int = 0
-    grown: int = 0
     broken_by_budget: int = 0
-    ragged: int = 0
-    """Prompts whose stable prefix ends inside a message."""
+    inexact: int = 0
     examples: list[tuple[PreparedContext, PreparedContext]] = field(
         default_factory=list[tuple[PreparedContext, PreparedContext]]
     )
 
     def add(self, before: PreparedContext, prompt: PreparedContext, counter: TokenCounter) -> None:
         self.pairs += 1
-        count, whole = stable_messages(before, counter)
-        self.ragged += not whole
-        if prompt.messages[:count] == before.messages[:count]:
+        prefix = stable_prefix(before, counter)
+        self.inexact += not prefix.exact
+        if prefix.begins(prompt.messages):
             return
         self.broken += 1
-        if _grew(before.messages[:count], prompt.messages[:count]):
-            self.grown += 1
-        elif _reduced(before) or _reduced(prompt):
+        if _reduced(before) or _reduced(prompt):
             self.broken_by_budget += 1
         elif len(self.examples) < 3:
             self.examples.append((before, prompt))
 
+    @property
+    def unforced(self) -> int:
+        return self.broken - self.broken_by_budget
 
-def stable_messages(prompt: PreparedContext, counter: TokenCounter) -> tuple[int, bool]:
-    """How many messages the stable prefix takes, and whether it ends with the last of them."""
+
+def stable_prefix(prompt: PreparedContext, counter: TokenCounter) -> StablePrefix:
     left = prompt.manifest.stable_prefix_tokens
     for count, message in enumerate(prompt.messages):
-        if left <= 0:
-            return count, left == 0
-        left -= tokens_of(dict(message), counter)
-    return len(prompt.messages), left == 0
-
-
-def _grew(before: Messages, after: Messages) -> bool:
-    return before[:-1] == after[:-1] and _text(after[-1]).startswith(
-        _text(before[-1]).removesuffix(FOOT)
-    )
+        whole, beginning = tokens_of(dict(message), counter), ""
+        if left < whole:
+            text = _text(message).removesuffix(FOOT)
+            if left and left == tokens_of(dict(message) | {"content": text}, counter):
+                left, beginning = 0, text
+            return StablePrefix(prompt.messages[:count], beginning, left == 0)
+        left -= whole
+    return StablePrefix(prompt.messages, "", left == 0)
 
 
 def _reduced(prompt: PreparedContext) -> bool:

@@ -1,7 +1,8 @@
 """What was measured, as tables or as one JSON object."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -10,14 +11,28 @@ from rich.table import Table
 from benchmarks.cache.checks import example_lines
 from benchmarks.cache.measure import Cached
 from benchmarks.cache.prefixes import Account
-from benchmarks.report import empty_table
+from benchmarks.goals import Goal
+from benchmarks.report import empty_table, goals_table
 
 PRICES = (0.5, 0.1)
 """Of a token from the cache, as a part of the price of another."""
 
 
+def goals(measured: Sequence[Cached]) -> Iterator[Goal]:
+    for cached in measured:
+        for budget, check in cached.prefixes.items():
+            name = f"{cached.corpus} at {budget:,}: stable prefixes that changed unforced"
+            yield Goal(name, check.unforced, 0)
+
+
 def as_json(measured: Sequence[Cached], half: str) -> str:
-    return json.dumps({"half": half, "corpora": [_corpus(cached) for cached in measured]})
+    return json.dumps(
+        {
+            "half": half,
+            "corpora": [_corpus(cached) for cached in measured],
+            "goals": [asdict(goal) | {"met": goal.met} for goal in goals(measured)],
+        }
+    )
 
 
 def show(measured: Sequence[Cached], console: Console) -> None:
@@ -27,6 +42,7 @@ def show(measured: Sequence[Cached], console: Console) -> None:
         for check in cached.prefixes.values():
             for line in example_lines(check.examples):
                 console.print(line, markup=False, soft_wrap=True)
+    console.print(goals_table(list(goals(measured)), decimals=0))
 
 
 def _corpus(cached: Cached) -> dict[str, Any]:
@@ -41,9 +57,8 @@ def _corpus(cached: Cached) -> dict[str, Any]:
                 "budget": budget,
                 "pairs": check.pairs,
                 "broken": check.broken,
-                "grown": check.grown,
                 "broken_by_budget": check.broken_by_budget,
-                "ragged": check.ragged,
+                "inexact": check.inexact,
             }
             for budget, check in cached.prefixes.items()
         ],
@@ -90,11 +105,11 @@ def _table(cached: Cached) -> Table:
 
 
 def _checks(cached: Cached) -> Table:
-    columns = ("of", "changed", "grown", "by budget", "kept")
-    table = empty_table(f"{cached.corpus}: what should stay and changed", "", *columns)
+    columns = ("of", "changed", "by budget", "inexact", "kept")
+    table = empty_table(f"{cached.corpus}: what should stay as it is", "", *columns)
     for budget, check in cached.prefixes.items():
         name = f"stable prefix at {budget:,}"
-        counts = (check.pairs, check.broken, check.grown, check.broken_by_budget)
+        counts = (check.pairs, check.broken, check.broken_by_budget, check.inexact)
         table.add_row(name, *map(str, counts), "")
     kept = cached.checkpoints.shares()
     plain, merges = cached.checkpoints.plain, cached.checkpoints.merges

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -26,10 +27,7 @@ def as_json(measured: Sequence[Recall], half: str) -> str:
         {
             "half": half,
             "corpora": [_corpus(recall) for recall in measured],
-            "goals": [
-                {"name": g.name, "figure": g.figure, "limit": g.limit, "met": g.met}
-                for g in goals(measured)
-            ],
+            "goals": [asdict(goal) | {"met": goal.met} for goal in goals(measured)],
         }
     )
 

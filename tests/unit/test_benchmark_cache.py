@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from benchmarks.baselines import Prompt, tokens_of
-from benchmarks.cache.checks import CheckpointCheck, PrefixCheck, stable_messages
+from benchmarks.cache.checks import CheckpointCheck, PrefixCheck, stable_prefix
 from benchmarks.cache.prefixes import Account, common_tokens, in_steps
 from durable_context import Budget, Checkpoint, Manifest, PreparedContext
 from durable_context.prompts.prepared import Reduction, ReductionKind
@@ -118,29 +118,48 @@ def test_a_prompt_that_begins_with_the_stable_messages_before_it_breaks_nothing(
     assert (check.pairs, check.broken) == (1, 0)
 
 
+def test_a_block_may_grow_before_its_closing_line() -> None:
+    check = PrefixCheck()
+    shown = said(f"digest of one turn\n{FOOT}")
+    before = prepared([said("checkpoint"), shown], 2)
+    stable = before.manifest.stable_prefix_tokens - COUNTER.count(FOOT)
+    manifest = before.manifest.model_copy(update={"stable_prefix_tokens": stable})
+    before = before.model_copy(update={"manifest": manifest})
+    grown = [said("checkpoint"), said(f"digest of one turn\nand another\n{FOOT}")]
+    other = [said("checkpoint"), said(f"digest of two turns\n{FOOT}")]
+
+    assert stable_prefix(before, COUNTER) == (
+        (said("checkpoint"),),
+        "digest of one turn\n",
+        True,
+    )
+    check.add(before, prepared(grown, 2), COUNTER)
+    assert (check.pairs, check.broken, check.inexact) == (1, 0, 0)
+    check.add(before, prepared(other, 2), COUNTER)
+    check.add(before, prepared(grown[:1], 1), COUNTER)
+    assert (check.pairs, check.broken, check.inexact) == (3, 2, 0)
+
+
 def test_a_stable_message_that_changed_is_counted_with_its_cause() -> None:
     check = PrefixCheck()
-    before = prepared([said("checkpoint"), said(f"digest\n{FOOT}"), said("tail")], 2)
-    other = [said("other"), said(f"digest\n{FOOT}")]
-    grown = [said("checkpoint"), said(f"digest\nmore\n{FOOT}")]
+    before = prepared([said("checkpoint"), said("tail")], 1)
+    other = [said("other"), said("tail")]
 
-    check.add(before, prepared(other, 2), COUNTER)
-    check.add(before, prepared(grown, 2), COUNTER)
-    check.add(before, prepared(other, 2, "node_to_headline"), COUNTER)
-    check.add(before, prepared(other, 2, "view"), COUNTER)
+    check.add(before, prepared(other, 1), COUNTER)
+    check.add(before, prepared(other, 1, "node_to_headline"), COUNTER)
+    check.add(before, prepared(other, 1, "view"), COUNTER)
 
-    assert (check.pairs, check.broken, check.grown, check.broken_by_budget) == (4, 4, 1, 1)
+    assert (check.pairs, check.broken, check.broken_by_budget) == (3, 3, 1)
     assert len(check.examples) == 2
 
 
-def test_a_stable_prefix_inside_a_message_is_ragged() -> None:
+def test_a_stable_prefix_of_other_tokens_than_its_messages_is_inexact() -> None:
     whole = prepared([said("checkpoint"), said("digest")], 1)
-    less = whole.manifest.model_copy(
-        update={"stable_prefix_tokens": whole.manifest.stable_prefix_tokens - 1}
-    )
+    tokens_less = whole.manifest.stable_prefix_tokens - 1
+    less = whole.manifest.model_copy(update={"stable_prefix_tokens": tokens_less})
 
-    assert stable_messages(whole, COUNTER) == (1, True)
-    assert stable_messages(whole.model_copy(update={"manifest": less}), COUNTER) == (1, False)
+    assert stable_prefix(whole, COUNTER).exact
+    assert not stable_prefix(whole.model_copy(update={"manifest": less}), COUNTER).exact
 
 
 def test_checkpoints_may_change_only_after_their_nodes_unless_levels_merge() -> None:
