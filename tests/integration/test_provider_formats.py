@@ -1,6 +1,6 @@
 """Turns of every provider's format through the database: recorded, prepared, and sent back."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -95,6 +95,27 @@ async def test_summarizers_do_not_pay_for_reasoning(
     assert row["stored_tokens"] <= bare <= row["token_count"] - cost
 
 
+async def test_reasoning_is_in_nothing_that_others_read(client: ContextClient, pool: Pool):
+    branch = await client.open_branch("c")
+    thought = {"type": "thinking", "thinking": "The klaxophone at /etc/klaxo.", "signature": "s"}
+    signed = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "klaxophone"}
+    for n in range(1, 13):
+        asked, answered = numbered(n)
+        content = [thought, {"type": "text", "text": answered["content"]}]
+        said = {"type": "message", **answered}
+        await branch.record_turn(
+            [asked, signed, said] if n % 2 else [asked, {"role": "assistant", "content": content}]
+        )
+    await compact_all(pool, branch.branch_uuid)
+    prepared = await branch.prepare("klaxophone?", budget=WIDE)
+    assert prepared
+    assert len(prepared.reasoning) == 2
+    kept = [prepared.messages[:-1], await branch.summaries(), await branch.checkpoints()]
+    kept += await pool.fetch("select digest, ledger, views, terms from durable_context.turns")
+    assert "klaxo" not in repr(kept)
+    assert await branch.search("klaxophone") == ()
+
+
 async def test_large_reasoning_is_the_first_thing_that_a_tight_prompt_leaves_out(
     client: ContextClient,
 ):
@@ -131,6 +152,33 @@ async def test_calls_keep_their_reasoning_when_they_become_views(client: Context
     blocks = prepared.to_anthropic()["messages"][1]["content"]
     assert blocks[0] == thought
     assert blocks[1]["input"] != arguments
+
+
+async def test_offloaded_messages_count_their_reasoning_where_it_is_sent(
+    make_client: Callable[..., Awaitable[ContextClient]],
+):
+    policy = CompactionPolicy(offload_messages=True)
+    branch = await (await make_client(policy)).open_branch("c")
+    thought = {"type": "thinking", "thinking": "so much " * 300, "signature": "s"}
+    large = {"type": "text", "text": "words and words\n" * 6_000}
+    use = {"type": "tool_use", "id": "t1", "name": "find", "input": {}}
+    failed = {"type": "tool_result", "tool_use_id": "t1", "content": large["text"]}
+    turn = [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "content": [thought, large, thought, use]},
+        {"role": "user", "content": [failed | {"is_error": True}]},
+        {"role": "assistant", "content": [thought, large]},
+    ]
+    await branch.record_turn(turn)
+    prepared = await branch.prepare("Next.", budget=WIDE)
+    assert prepared
+    check_prompt(prepared, 1, policy)
+    check_all(prepared)
+    assert "1 message 1: a view" in " ".join(prepared.manifest.omitted)
+    blocks = _blocks(prepared.to_anthropic())
+    kinds = [block["type"] for block in blocks]
+    assert kinds.count("thinking") == 2 and kinds.count("tool_use") == 1
+    assert [block["is_error"] for block in blocks if block["type"] == "tool_result"] == [True]
 
 
 async def test_stable_blocks_are_marked_and_stay_the_same(client: ContextClient, pool: Pool):

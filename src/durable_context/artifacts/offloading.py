@@ -20,7 +20,11 @@ from durable_context.artifacts.reading import count_lines
 from durable_context.models import LedgerEntry, Message, Reasoning
 from durable_context.policy import CompactionPolicy
 from durable_context.text import clean, message_text, one_line
-from durable_context.tokens import TokenCounter, reasoning_tokens
+from durable_context.tokens import (
+    CONTENT_WITH_CALLS_OVERHEAD,
+    TokenCounter,
+    reasoning_tokens,
+)
 from durable_context.turns.sendable import sendable
 from durable_context.turns.views import content_view, media_type_of
 
@@ -224,6 +228,8 @@ def _tokens(sent: Message, counter: TokenCounter) -> int:
     if not isinstance(sent.content, str):
         return counter.count_message(sent)
     rest = counter.count_message(sent.model_copy(update={"content": None}))
+    if sent.content and sent.tool_calls:
+        rest += CONTENT_WITH_CALLS_OVERHEAD
     return rest + count_tokens(sent.content, counter)
 
 
