@@ -21,7 +21,7 @@ PRICES = (0.5, 0.1)
 def goals(measured: Sequence[Cached]) -> Iterator[Goal]:
     for cached in measured:
         for budget, check in cached.prefixes.items():
-            name = f"{cached.corpus} at {budget:,}: stable prefixes that changed unforced"
+            name = f"changed prefixes, {cached.corpus}, {budget:,}"
             yield Goal(name, check.unforced, 0)
 
 
