@@ -31,6 +31,7 @@ more than 0.65 tokens of a byte of text that is not Latin.
 """
 
 from collections.abc import Iterable
+from math import ceil
 from typing import Final, Literal, NamedTuple
 
 Kind = Literal["plain", "wide", "packed"]
@@ -40,6 +41,10 @@ holds it in few tokens, which other encodings do not.
 
 WHOLE: Final = 1_000
 """Factors are whole thousandths, so that limits and counts are exact in both directions."""
+STEP: Final = 25
+"""Thousandths by which factors differ: a prompt's limit, and with it what a provider has cached of
+the last prompt, is to stay as it is while reports vary little.
+"""
 MARGIN: Final = 1.1
 START_WEIGHT: Final = 4
 FADING: Final = 1 / 16
@@ -109,7 +114,7 @@ def kind_of(text: Extent, tokens: int) -> Kind:
 
 
 def token_factor(text: Extent, tokens: int, encoding: str, learned: Iterable[Learned]) -> int:
-    """In thousandths: what tokens in the branch's encoding are multiplied by."""
+    """In thousandths: what tokens in the branch's encoding are multiplied by. Rounded up."""
     kind = kind_of(text, tokens)
     start = _start(text, tokens, encoding, kind)
     for known in learned:
@@ -117,7 +122,7 @@ def token_factor(text: Extent, tokens: int, encoding: str, learned: Iterable[Lea
             seen = known.peak * MARGIN
             mixed = (START_WEIGHT * start + known.reports * seen) / (START_WEIGHT + known.reports)
             start = max(seen, mixed)
-    return max(WHOLE, -int(-start * WHOLE // 1))
+    return max(WHOLE, STEP * ceil(start * WHOLE / STEP - 1e-6))
 
 
 def in_model_tokens(counted: int, factor: int) -> int:

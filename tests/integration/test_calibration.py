@@ -139,7 +139,7 @@ async def test_the_branchs_own_encoding_is_exact_and_teaches_nothing(
         await branch.record_turn(
             chat("Go on.", "Done."),
             prepared=prepared,
-            usage={"prompt_tokens": 5_000},
+            usage={"prompt_tokens": round(1.3 * prepared.token_count)},
             on_conflict="append",
         )
     assert await known(connection) == []
@@ -193,7 +193,7 @@ async def test_a_single_outlier_widens_and_wears_off(client: ContextClient, conn
             chat("Go on.", ENGLISH * 20), prepared=prepared, usage={"prompt_tokens": used}
         )
     assert factors[0] > factors[1] > factors[2]
-    assert factors[3] >= 3.0 * 1.1
+    assert factors[3] > 3.29
     assert factors[3] > factors[4] > 2.9
     assert factors[-1] < 2.4
     ((*_, reports, peak),) = await known(connection)
