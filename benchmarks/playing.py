@@ -44,7 +44,6 @@ async def moments(branch: Branch, trace: Trace, keep_up: KeepUp) -> AsyncIterato
     continues.
     """
     steps: list[Messages] = []
-
     turns: list[int] = []
 
     async def record(messages: Messages, *, continues: bool) -> None:
