@@ -56,8 +56,8 @@ def parse_message(value: object, position: int) -> Message:
         key: item for key, item in fields.items() if key not in _KNOWN and item not in (None, [])
     }
     role = _role(fields.get("role"), position)
-    reasoning = _reasoning(fields.get("reasoning"), extra)
-    if role == "tool" and extra.get("is_error") is True:  # what Anthropic says, and takes back
+    reasoning = _reasoning(fields["reasoning"], extra) if "reasoning" in fields else ()
+    if extra and role == "tool" and extra.get("is_error") is True:  # what Anthropic says, and takes back
         del extra["is_error"]
         reasoning += (IS_ERROR,)
     return Message(
