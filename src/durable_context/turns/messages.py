@@ -57,7 +57,7 @@ def parse_message(value: object, position: int) -> Message:
     }
     role = _role(fields.get("role"), position)
     reasoning = _reasoning(fields["reasoning"], extra) if "reasoning" in fields else ()
-    if extra and role == "tool" and extra.get("is_error") is True:  # what Anthropic says, and takes back
+    if extra and role == "tool" and extra.get("is_error") is True:
         del extra["is_error"]
         reasoning += (IS_ERROR,)
     return Message(
