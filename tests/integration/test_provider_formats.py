@@ -205,6 +205,20 @@ def _blocks(request: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for message in request["messages"] for block in message["content"]]
 
 
+async def test_an_exported_branch_is_imported_with_its_reasoning(client: ContextClient):
+    branch = await client.open_branch("c")
+    for turn in (ANTHROPIC, RESPONSES, GEMINI):
+        await branch.record_turn(turn)
+    lines = [line async for line in client.export_branch("c", "main")]
+    copy = await client.import_branch(lines, conversation_id="c", branch_id="copy")
+    assert await copy.turns() == await branch.turns()
+    ours, theirs = [await one.prepare("Go.", budget=WIDE) for one in (branch, copy)]
+    assert ours and theirs
+    assert theirs.to_anthropic() == ours.to_anthropic()
+    assert theirs.to_responses_input() == ours.to_responses_input()
+    assert theirs.to_gemini() == ours.to_gemini()
+
+
 async def test_a_message_stored_before_reasoning_was_kept_is_read(
     client: ContextClient, pool: Pool
 ):

@@ -319,6 +319,70 @@ class TestAnthropicFormat:
         assert "'hologram'" in error and "tool_result" in error
 
 
+class TestOtherFormats:
+    def test_items_of_responses_become_turns(self, read):
+        parameters = {"type": "object", "properties": {}}
+        transcript = read(
+            {
+                "instructions": "Be brief.",
+                "tools": [{"type": "function", "name": "find", "parameters": parameters}],
+                "input": [
+                    {"role": "user", "content": "where?"},
+                    {"type": "reasoning", "id": "rs", "summary": []},
+                    {"type": "function_call", "call_id": "c", "name": "find", "arguments": "{}"},
+                    {"type": "function_call_output", "call_id": "c", "output": "none"},
+                    {"type": "message", "role": "assistant", "content": "Nowhere."},
+                    {"type": "message", "role": "user", "content": "Thanks."},
+                ],
+            }
+        )
+        assert transcript.system == "Be brief."
+        assert transcript.tools == (
+            {"type": "function", "function": {"name": "find", "parameters": parameters}},
+        )
+        assert [roles(turn) for turn in transcript.turns] == [
+            ["user", "assistant", "tool", "assistant"],
+            ["user"],
+        ]
+        assert transcript.turns[0].messages[1]["reasoning"][0]["call_id"] == "c"
+
+    def test_contents_of_gemini_become_turns(self, read):
+        called = {"functionCall": {"name": "find", "args": {"q": 1}}, "thoughtSignature": "cw=="}
+        answered = {"functionResponse": {"name": "find", "response": {"output": "none"}}}
+        transcript = read(
+            {
+                "systemInstruction": {"parts": [{"text": "Be brief."}]},
+                "tools": [{"functionDeclarations": [{"name": "find", "description": "d"}]}],
+                "contents": [
+                    {"role": "user", "parts": [{"text": "where?"}]},
+                    {"role": "model", "parts": [called]},
+                    {"role": "user", "parts": [answered]},
+                    {"role": "model", "parts": [{"text": "Nowhere."}]},
+                ],
+            }
+        )
+        assert transcript.system == "Be brief."
+        assert transcript.tools == (
+            {"type": "function", "function": {"name": "find", "description": "d"}},
+        )
+        (turn,) = transcript.turns
+        assert roles(turn) == ["user", "assistant", "tool", "assistant"]
+        assert turn.messages[2]["tool_call_id"] == turn.messages[1]["tool_calls"][0]["id"]
+
+    def test_lines_may_be_items(self, read, written):
+        lines = [
+            {"type": "message", "role": "user", "content": "where?"},
+            {"type": "function_call", "call_id": "c", "name": "find", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "none"},
+        ]
+        (transcript,) = read_transcripts(written("\n".join(map(json.dumps, lines)), "t.jsonl"))
+        assert roles(transcript.turns[0]) == ["user", "assistant", "tool"]
+
+    def test_what_is_wrong_is_named_with_its_place(self, refused):
+        items = [HELLO[0], {"type": "function_call", "name": "find", "arguments": "{}"}]
+        assert "message 2: a function_call needs 'call_id'" in refused(json.dumps(items))
+
+
 class TestErrors:
     def test_a_missing_file_is_named(self, tmp_path: Path):
         with pytest.raises(TranscriptError, match=r"nowhere\.json: cannot be read: No such file"):
