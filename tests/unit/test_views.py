@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from durable_context.models import Message, ToolCall
-from durable_context.tokens import TokenCounter, token_counter
+from durable_context.tokens import CONTENT_WITH_CALLS_OVERHEAD, TokenCounter, token_counter
 from durable_context.turns.views import content_view, view_of
 
 COUNTER = token_counter("o200k_base")
@@ -39,7 +39,9 @@ def calling(*arguments: str, content: str | None = None) -> Message:
 def overhead(message: Message, counter: TokenCounter = COUNTER) -> int:
     """What a message costs beside its content and arguments."""
     calls = tuple(call.model_copy(update={"arguments": ""}) for call in message.tool_calls)
-    return counter.count_message(message.model_copy(update={"content": None, "tool_calls": calls}))
+    rest = message.model_copy(update={"content": None, "tool_calls": calls})
+    beside = CONTENT_WITH_CALLS_OVERHEAD if message.content and calls else 0
+    return counter.count_message(rest) + beside
 
 
 def test_a_small_message_is_its_own_view() -> None:
