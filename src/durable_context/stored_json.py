@@ -84,10 +84,10 @@ def dump_ledger(entries: Sequence[LedgerEntry]) -> str:
 def load_ledger(
     fields: list[dict[str, Any]], turn_no: int | None = None
 ) -> tuple[LedgerEntry, ...]:
-    """Entries; those without a turn number get `turn_no`. Turn rows add `tokens`, for prompts."""
+    """Entries; those without a turn number get `turn_no`. Turn rows add tokens, for prompts."""
     return tuple(
         LedgerEntry.model_validate(
-            {"turn_no": turn_no} | {key: field[key] for key in field if key != "tokens"}
+            {"turn_no": turn_no} | {key: field[key] for key in field if not key.endswith("tokens")}
         )
         for field in fields
     )

@@ -67,7 +67,7 @@ async def _record_in_the_first_schema(connection: Connection) -> UUID:
 async def test_turns_of_the_first_schema_can_be_forked_and_gone_on_from(url: str):
     connection = await asyncpg.connect(url)
     branch_uuid = await _record_in_the_first_schema(connection)
-    assert len(await migrate(url)) == 3
+    assert len(await migrate(url)) == 4
     assert await connection.fetch(
         "select head_tokens, open_run_turn, stored_tokens from durable_context.turns"
         " where branch_uuid = $1 order by turn_no",

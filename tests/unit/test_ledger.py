@@ -14,7 +14,6 @@ from durable_context.turns.ledger import (
     cap_ledger,
     ledger_line,
     ledger_of,
-    ledger_tail_line,
     merge_ledgers,
     missing_from,
 )
@@ -204,11 +203,19 @@ def test_values_are_short_clean_single_lines() -> None:
         assert "\0" not in entry.value
 
 
-def test_lines_show_kind_value_and_turn() -> None:
-    entry = LedgerEntry(kind="email", value="a@b.c")
-    assert ledger_line(entry) == "- email: a@b.c\n"
-    assert ledger_tail_line(entry) == " email: a@b.c\n"
-    assert ledger_line(entry.model_copy(update={"turn_no": 12})) == "- [turn 12] email: a@b.c\n"
+def test_lines_name_the_kind_where_the_value_does_not_tell() -> None:
+    assert ledger_line("email", "a@b.c") == "- a@b.c\n"
+    assert ledger_line("decision", "Use the new card.") == "- decision: Use the new card.\n"
+
+
+def test_words_that_end_in_a_digit_and_choices_are_facts() -> None:
+    text = '{"reservations": ["UDMOP1"], "trip_type": "round_trip", "note": "two words"}'
+    values = [
+        entry.value for entry in ledger_of([assistant(None, called("1", "get")), result("1", text)])
+    ]
+    assert "UDMOP1" in values
+    assert "round_trip" in values
+    assert "trip_type" not in values
 
 
 KINDS: Sequence[LedgerKind] = ("identifier", "email", "call", "decision", "open item", "date")
@@ -256,8 +263,8 @@ def test_a_capped_ledger_is_within_its_cap_and_newest_first(
     counter = token_counter(encoding)
     merged = merge_ledgers(entries, ())
     kept = cap_ledger(merged, cap, counter)
-    text = "".join(map(ledger_line, kept))
-    assert counter.count(text) == sum(counter.count(ledger_line(entry)) for entry in kept) <= cap
+    lines = [ledger_line(entry.kind, entry.value) for entry in kept]
+    assert counter.count("".join(lines)) == sum(map(counter.count, lines)) <= cap
     assert list(kept) == [entry for entry in merged if entry in kept]
     shuffled = list(merged)
     random.Random(cap).shuffle(shuffled)
@@ -270,7 +277,7 @@ def test_a_capped_ledger_keeps_value_rather_than_luck() -> None:
     call = LedgerEntry(kind="call", value="cancel_order(order_id=AB-17)", turn_no=48)
     often = LedgerEntry(kind="identifier", value="mia_li_3668", turn_no=40, mentions=9)
     once = LedgerEntry(kind="identifier", value="HAT001", turn_no=2)
-    room = sum(COUNTER.count(ledger_line(entry)) for entry in (call, often))
+    room = sum(COUNTER.count(ledger_line(fact.kind, fact.value)) for fact in (call, often))
     assert cap_ledger([date, call, often, once], room, COUNTER) == (call, often)
 
 
@@ -289,17 +296,12 @@ def test_what_the_text_says_is_not_missing_from_it() -> None:
 @given(st.lists(st.one_of(st.text(), st.from_regex(r"[\w@./:#-]{1,40}")), max_size=6))
 def test_any_text_gives_lines_that_add_up(texts: list[str]) -> None:
     entries = ledger_of([message for text in texts for message in (user(text), assistant(text))])
-    lines = [ledger_line(entry) for entry in entries]
+    lines = [ledger_line(entry.kind, entry.value) for entry in entries]
     assert len(entries) <= ENTRIES_PER_TURN
     assert all(line.count("\n") == 1 and line == line.rstrip() + "\n" for line in lines)
     for name in ENCODINGS:
         count = token_counter(name).count
         assert count("".join(lines)) == sum(map(count, lines))
-        for entry in entries:
-            numbered = entry.model_copy(update={"turn_no": 7})
-            assert count(ledger_line(numbered)) == count("- [turn 7]") + count(
-                ledger_tail_line(entry)
-            )
 
 
 def test_hostile_tokens_take_bounded_time() -> None:

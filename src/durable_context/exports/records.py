@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from durable_context import stored_json
 from durable_context.exports.types import (
     Count,
     Figure,
@@ -24,7 +25,7 @@ from durable_context.exports.types import (
     Time,
     bounded_json,
 )
-from durable_context.models import LedgerEntry, Message, Outcome, Value
+from durable_context.models import LedgerEntry, LedgerKind, Message, Outcome, Value
 
 
 class ArtifactRecord(Value):
@@ -79,12 +80,13 @@ class ShortForm(Value):
 
 
 class Fact(LedgerEntry):
-    """A ledger entry with the tokens of its line in a prompt."""
+    """A ledger entry with the tokens of its line in a prompt, of an older row in `tokens`."""
 
     value: Shown
     turn_no: Positive | None = None
     mentions: Count = 1
-    tokens: Count
+    tokens: Count | None = None
+    line_tokens: Count | None = None
 
 
 class Entry(LedgerEntry):
@@ -168,24 +170,32 @@ class NodeSection(Value):
     tokens: Count
     short: Text
     short_tokens: Count
+    words: Shown | None = None
+    words_tokens: Count | None = None
     start: Count
     end: Count
 
 
+def _parsed(facts: object) -> object:
+    return stored_json.loads(facts) if isinstance(facts, str) else facts
+
+
 class LedgerSection(Value):
+    """`facts`, which is JSON text, are turn, kind, value, tokens and mentions of those at hand when
+    the ledger is cut. The last three fields are those of older checkpoints, and not read.
+    """
+
     kind: Literal["ledger"]
     start: Count
     end: Count
     tokens: Count
-    heading_tokens: Count
-    line_lengths: tuple[Count, ...]
-    line_tokens: tuple[Count, ...]
-
-    @model_validator(mode="after")
-    def _fits(self) -> "LedgerSection":
-        if len(self.line_lengths) != len(self.line_tokens):
-            raise ValueError("line_lengths and line_tokens are not of the same lines")
-        return self
+    facts: Annotated[
+        tuple[tuple[Positive, LedgerKind, Shown, Count, Count], ...] | None,
+        BeforeValidator(_parsed),
+    ] = None
+    heading_tokens: Count | None = None
+    line_lengths: tuple[Count, ...] | None = None
+    line_tokens: tuple[Count, ...] | None = None
 
 
 class CheckpointRecord(Value):

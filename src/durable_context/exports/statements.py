@@ -197,7 +197,9 @@ def _views(views: dict[str, ShortForm]) -> str:
 
 
 def _section(section: BaseModel, branch_uuid: UUID) -> dict[str, Any]:
-    fields = section.model_dump()
+    fields = section.model_dump(exclude_none=True)
+    if "facts" in fields:
+        fields["facts"] = stored_json.dumps(fields["facts"])
     if isinstance(section, NodeSection):
         fields["id"] = str(new_id(branch_uuid, section.id))
     return fields

@@ -12,14 +12,15 @@ from durable_context.model_tokens import counted_as
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.artifact_excerpts import artifact_block
+from durable_context.prompts.block_tokens import message_overhead
 from durable_context.prompts.blocks import (
-    Checkpointed,
     Exchange,
     Parts,
     digest_line,
-    message_overhead,
 )
+from durable_context.prompts.checkpoint_block import Checkpointed
 from durable_context.prompts.excerpts import RetrievedBlock, retrieved_block
+from durable_context.prompts.ledger_parts import show_ledger
 from durable_context.prompts.model_counting import count_for_model
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
@@ -35,7 +36,7 @@ from durable_context.prompts.text import blocks_of, prompt
 from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
 from durable_context.tool_tokens import count_tools
-from durable_context.turns.ledger import ledger_of, ledger_tail_line
+from durable_context.turns.ledger import ledger_line, ledger_of
 from durable_context.turns.row import is_shown_as_view, message_view
 
 
@@ -79,7 +80,7 @@ def _parts(
     encoding = state.encoding
     checkpoint = None
     if state.checkpoint is not None:
-        checkpoint = Checkpointed(state.checkpoint, message_overhead(encoding))
+        checkpoint = Checkpointed(state.checkpoint, encoding)
     digested = [turn for turn in state.tail if not turn.raw]
     raw = [_raw(turn, policy) for turn in state.tail if turn.raw]
     parts = Parts(
@@ -98,8 +99,9 @@ def _parts(
         user=[(user_message, counter.count_message(user_message))] if user_message else [],
         reply_tokens=REPLY_OVERHEAD,
         open_run_turn=state.open_run_turn,
+        newest_turn=state.head_turn + 1,
     )
-    parts.find_facts()
+    show_ledger(parts)
     return parts
 
 
@@ -140,7 +142,12 @@ def _pending(
 def _facts(messages: Sequence[Message], counter: TokenCounter) -> tuple[Fact, ...]:
     """What recording will find, for messages that may have to be shown as views."""
     return tuple(
-        Fact(entry.kind, entry.value, counter.count(ledger_tail_line(entry)))
+        Fact(
+            entry.kind,
+            entry.value,
+            counter.count(ledger_line(entry.kind, entry.value)),
+            entry.mentions,
+        )
         for entry in ledger_of(messages)
     )
 

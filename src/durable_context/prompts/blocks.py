@@ -1,104 +1,28 @@
 """The parts of a prompt under assembly: each knows its tokens now, and how to become messages."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import islice
-from typing import Any
 
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
+from durable_context.prompts.block_tokens import frame_tokens, label_tokens, message_overhead
+from durable_context.prompts.checkpoint_block import Checkpointed
 from durable_context.prompts.excerpts import RetrievedBlock
-from durable_context.prompts.ledger_tail import (
+from durable_context.prompts.ledger_lines import (
     FactLine,
-    Key,
     Shortened,
-    digested_facts,
-    first_turn_with_facts,
-    newest_facts,
 )
-from durable_context.prompts.rendering import DIGEST_HEAD, FOOT, LEDGER_TAIL_HEAD, turns_label
-from durable_context.prompts.state import Fact, StoredCheckpoint, TailTurn, View
+from durable_context.prompts.rendering import (
+    DIGEST_HEAD,
+    FOOT,
+    LEDGER_TAIL_HEAD,
+    turns_label,
+)
+from durable_context.prompts.state import Fact, TailTurn, View
 from durable_context.text import message_text
-from durable_context.tokens import TokenCounter, token_counter
+from durable_context.tokens import TokenCounter
 from durable_context.turns.messages import call_text
-
-
-@lru_cache(maxsize=64)
-def frame_tokens(encoding: str, head: str) -> int:
-    """Tokens of a block's message around its lines."""
-    counter = token_counter(encoding)
-    overhead = counter.count_message(Message(role="user", content=""))
-    return overhead + counter.count(head) + counter.count(FOOT)
-
-
-@lru_cache(maxsize=4096)
-def label_tokens(encoding: str, label: str) -> int:
-    return token_counter(encoding).count(label)
-
-
-@dataclass(slots=True)
-class Checkpointed:
-    """The checkpoint. `short` counts nodes that stand as headlines, `lines` the ledger lines
-    kept.
-    """
-
-    stored: StoredCheckpoint
-    overhead: int
-    short: int = 0
-    lines: int = 0
-    nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    ledger: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        self.nodes = [part for part in self.stored.sections if part["kind"] == "node"]
-        rest = [part for part in self.stored.sections if part["kind"] == "ledger"]
-        self.ledger = rest[0] if rest else None
-        self.lines = self.ledger_lines
-
-    def whole_nodes(self) -> set[str]:
-        """Ids of the nodes whose text stands here, not just their headline."""
-        return {n["id"] for n in self.nodes[self.short :] if n["tokens"] > n["short_tokens"]}
-
-    @property
-    def tokens(self) -> int:
-        total = self.overhead + self.stored.token_count
-        total -= sum(node["tokens"] - node["short_tokens"] for node in self.nodes[: self.short])
-        return total - self.ledger_tokens(self.ledger_lines) + self.ledger_tokens(self.lines)
-
-    @property
-    def ledger_lines(self) -> int:
-        return len(self.ledger["line_tokens"]) if self.ledger else 0
-
-    def ledger_tokens(self, lines: int) -> int:
-        """Tokens of the ledger with its newest `lines`."""
-        if self.ledger is None or lines == 0:
-            return 0
-        return self.ledger["heading_tokens"] + sum(self.ledger["line_tokens"][:lines])
-
-    def show_ledger(self, max_tokens: int) -> None:
-        """As many of the newest lines, which come first, as fit."""
-        lines = 0
-        while lines < self.ledger_lines and self.ledger_tokens(lines + 1) <= max_tokens:
-            lines += 1
-        self.lines = lines
-
-    def pieces(self) -> list[str]:
-        """The text, cut where the next compaction may change what follows."""
-        whole = self.stored.text
-        pieces = [whole[: self.nodes[0]["start"]]]
-        for position, node in enumerate(self.nodes):
-            short = position < self.short
-            pieces.append(node["short"] if short else whole[node["start"] : node["end"]])
-        return [*pieces, self._shown_ledger() + FOOT]
-
-    def _shown_ledger(self) -> str:
-        if self.ledger is None or self.lines == 0:
-            return ""
-        start = self.ledger["start"]
-        heading = self.stored.text.index("\n", start) + 1
-        return self.stored.text[start : heading + sum(self.ledger["line_lengths"][: self.lines])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,49 +119,12 @@ class Parts:
     user: list[tuple[Message, int]]
     reply_tokens: int
     open_run_turn: int | None
+    newest_turn: int
     viewed_facts: list[FactLine] = field(default_factory=list[FactLine])
 
-    def find_facts(self) -> None:
-        """The ledger's facts anew, for the lines and views as they are now."""
-        self.facts = self._facts_from(first_turn_with_facts(self.digested, self.policy))
-        most = self.policy.ledger_max_tokens // 2
-        self.viewed_facts = newest_facts(self._viewed(), most, self.encoding)
-
-    def fill_facts(self, max_tokens: int) -> None:
-        """As many facts as fit, the newest first, whatever stood there before."""
-        known: set[Key] = set()
-        room = max_tokens - frame_tokens(self.encoding, LEDGER_TAIL_HEAD)
-        self.viewed_facts = newest_facts(self._viewed(), room, self.encoding, known)
-        if self.lines:
-            room = max_tokens - self.viewed_fact_tokens
-            self.facts = newest_facts(self._digested(), room, self.encoding, known)
-
-    def _viewed(self) -> Iterator[Shortened]:
-        """Newest first."""
-        newest = [self.pending, *reversed(self.raw)] if self.pending else [*reversed(self.raw)]
-        return (exchange.shortened() for exchange in newest if exchange.viewed)
-
-    def _digested(self) -> Iterator[Shortened]:
-        """Newest first."""
-        turns = reversed(self.digested)
-        for line in reversed(self.lines):
-            for turn in islice(turns, line.to_turn - line.from_turn + 1):
-                yield Shortened(turn.turn_no, turn.facts, line.text)
-
-    def _facts_from(self, first: int) -> list[FactLine]:
-        """Facts of the digested turns from `first` on."""
-        before = first - self.digested[0].turn_no if self.digested else 0
-        turns = self.digested[max(before, 0) :]
-        return digested_facts(turns, self._said_from(first), self.policy, self.encoding)
-
-    def _said_from(self, first: int) -> dict[int, str]:
-        """What is said of each turn by the line it stands in."""
-        said: dict[int, str] = {}
-        for line in reversed(self.lines):
-            if line.to_turn < first:
-                break
-            said |= dict.fromkeys(range(max(line.from_turn, first), line.to_turn + 1), line.text)
-        return said
+    @property
+    def raw_and_pending(self) -> list[Exchange]:
+        return [*self.raw, self.pending] if self.pending else self.raw
 
     def record(self) -> list[str]:
         """The lines, each with the facts under it, between their head and foot."""
@@ -315,9 +202,3 @@ class Parts:
     def retrieved_tokens(self) -> int:
         overhead = message_overhead(self.encoding)
         return sum(overhead + block.tokens for block in self.retrieved)
-
-
-@lru_cache(maxsize=8)
-def message_overhead(encoding: str) -> int:
-    """Tokens of an empty user message."""
-    return token_counter(encoding).count_message(Message(role="user", content=""))

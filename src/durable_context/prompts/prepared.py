@@ -30,7 +30,13 @@ BlockKind = Literal[
     "user",
 ]
 ReductionKind = Literal[
-    "view", "raw_to_digest", "retrieved_dropped", "digests_joined", "node_to_headline", "ledger_cut"
+    "view",
+    "raw_to_digest",
+    "retrieved_dropped",
+    "digests_joined",
+    "node_to_headline",
+    "ledger_cut",
+    "headline_to_words",
 ]
 
 
@@ -39,7 +45,7 @@ class Budget(Value):
 
     They are tokens of `model`, whose name decides how they are counted; without one, of the
     branch's encoding. `instructions` becomes the system message; `tools` are tool definitions in
-    OpenAI's form, which are counted and not sent by us.
+    OpenAI's form: they are counted, and only `to_anthropic` and `to_gemini` send them.
     """
 
     max_tokens: int = Field(ge=1)

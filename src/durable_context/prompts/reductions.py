@@ -8,18 +8,22 @@ state of all is over budget, and a budget of exactly that size is met.
 from collections.abc import Iterator
 
 from durable_context.policy import CompactionPolicy
+from durable_context.prompts.block_tokens import frame_tokens
 from durable_context.prompts.blocks import (
     Exchange,
     Line,
     Parts,
     digest_line,
-    frame_tokens,
     joined,
 )
+from durable_context.prompts.ledger_parts import cut_ledger, fill_ledger, show_ledger
 from durable_context.prompts.prepared import Reduction, ReductionKind
 from durable_context.prompts.rendering import DIGEST_HEAD
 from durable_context.prompts.state import TailTurn
 from durable_context.tokens import TokenCounter
+
+LEDGER_SHARE = 0.4
+"""Of the limit: until so much is free for the ledger, older headlines give way to it."""
 
 
 def reduce_to(
@@ -73,7 +77,7 @@ class _Reducer:
             over -= saved
             turn_no = exchange.turn.turn_no if exchange.turn else None
             self._note("view", turn_no, turn_no, saved)
-        self._find_facts()
+        self._show_ledger()
 
     def _viewable(self) -> Iterator[tuple[Exchange, int]]:
         pending = [self.parts.pending] if self.parts.pending else []
@@ -83,7 +87,7 @@ class _Reducer:
                     yield exchange, position
 
     def digest_older_turns(self) -> None:
-        self._digest_turns(keep=1)
+        self._digest_turns(keep=0 if self.parts.pending else 1)
 
     def digest_newest_turn(self) -> None:
         """The newest turn too, and what was left of the others; their facts are cut already."""
@@ -133,11 +137,11 @@ class _Reducer:
         self.parts.raw = raw[count:]
         self.parts.digested = [*digested, *turns]
         self.parts.lines = [*lines, *(digest_line(turn, encoding) for turn in turns)]
-        self._find_facts()
+        self._show_ledger()
 
-    def _find_facts(self) -> None:
+    def _show_ledger(self) -> None:
         if self.cut_at is None:
-            self.parts.find_facts()
+            show_ledger(self.parts)
 
     def drop_retrieved(self) -> None:
         """Retrieved blocks, from the last rank up."""
@@ -173,7 +177,7 @@ class _Reducer:
 
     def _set_lines(self, lines: list[Line]) -> None:
         self.parts.lines = lines
-        self._find_facts()
+        self._show_ledger()
 
     def _joined_states(self, lines: list[Line]) -> Iterator[tuple[list[Line], int]]:
         size = self.policy.segment_turns
@@ -205,27 +209,40 @@ class _Reducer:
         """All of the ledger: in the end its newest part takes the room that is left."""
         self.ledger_tokens = self._ledger_tokens()
         self.cut_at = len(self.done)
-        self.parts.facts = []
-        self.parts.viewed_facts = []
-        if self.parts.checkpoint is not None:
-            self.parts.checkpoint.lines = 0
+        cut_ledger(self.parts)
+        self._shorten_headlines()
+
+    def _shorten_headlines(self) -> None:
+        """Headlines to their first words, oldest first, until the ledger has its share of room."""
+        checkpoint, wanted = self.parts.checkpoint, self.limit * LEDGER_SHARE
+        while checkpoint is not None and checkpoint.in_words < checkpoint.short:
+            before = self.parts.tokens
+            if before <= self.limit - wanted:
+                return
+            node = checkpoint.nodes[checkpoint.in_words]
+            checkpoint.in_words += 1
+            saved = before - self.parts.tokens
+            self._note("headline_to_words", node["from_turn"], node["to_turn"], saved)
 
     def fill_ledger(self) -> None:
-        """As much of a ledger that was cut as there is room for, newest first."""
+        """As much of a ledger that was cut as there is room for, the best facts first.
+
+        Headlines do not say what their nodes' texts did, so with them the ledger is chosen anew.
+        """
+        checkpoint = self.parts.checkpoint
+        if self.cut_at is None and checkpoint is not None and checkpoint.short:
+            self.ledger_tokens, self.cut_at = self._ledger_tokens(), len(self.done)
+            cut_ledger(self.parts)
         if self.cut_at is None or not self.fits:
             return
-        self.parts.fill_facts(self.limit - self.parts.tokens)
-        checkpoint = self.parts.checkpoint
-        if checkpoint is not None:
-            checkpoint.show_ledger(self.limit - self.parts.tokens)
+        fill_ledger(self.parts, self.limit - self.parts.tokens)
         self._note(
             "ledger_cut", None, None, self.ledger_tokens - self._ledger_tokens(), self.cut_at
         )
 
     def _ledger_tokens(self) -> int:
         checkpoint = self.parts.checkpoint
-        shown = checkpoint.ledger_tokens(checkpoint.lines) if checkpoint else 0
-        return self.parts.ledger_tokens + shown
+        return self.parts.ledger_tokens + (checkpoint.ledger_tokens if checkpoint else 0)
 
     def _note(
         self,

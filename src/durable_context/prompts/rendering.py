@@ -4,11 +4,13 @@ Blocks are made of sections that begin with `[`, `-`, `#`, `<` or a letter and e
 so that token counts of sections add up (see durable_context.tokens) and none is counted twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from durable_context import stored_json
 from durable_context.models import LedgerEntry, Summary, Value
 from durable_context.policy import CompactionPolicy
+from durable_context.prompts.ledger_lines import FactLine, by_turn
 from durable_context.tokens import TokenCounter
 from durable_context.turns.ledger import cap_ledger, ledger_line, merge_ledgers, missing_from
 
@@ -36,6 +38,8 @@ FOOT = f"</{RECORD_TAG}>\n"
 
 CARRIED_LEDGER = 4
 """A checkpoint stores this many times the ledger it shows, for later checkpoints to choose from."""
+HEADLINE_WORDS = 6
+"""Tokens of a headline that are left when there is no room for more."""
 
 
 class RenderedCheckpoint(Value):
@@ -76,19 +80,40 @@ def render_checkpoint(
     """Frontier oldest to newest, then the ledger, within `checkpoint_max_tokens`.
 
     Over the cap the oldest nodes stand as headlines. The ledger shows what the node texts do not
-    say, up to `ledger_max_tokens`; the stored ledger is longer.
+    say, up to `ledger_max_tokens`; twice that is at hand for prompts that shorten the nodes, and
+    the stored ledger is longer.
     """
-    carried = cap_ledger(
-        merge_ledgers(ledger, ()), CARRIED_LEDGER * policy.ledger_max_tokens, counter
-    )
+    most = policy.ledger_max_tokens
+    carried = cap_ledger(merge_ledgers(ledger, ()), CARRIED_LEDGER * most, counter)
     parts = [_node_section(node, counter) for node in nodes]
-    _shrink_oldest(parts, policy.checkpoint_max_tokens - policy.ledger_max_tokens)
+    _shrink_oldest(parts, policy.checkpoint_max_tokens - most)
     shown = "".join(part["text"] for part in parts)
-    lines = [
-        ledger_line(entry)
-        for entry in cap_ledger(missing_from(carried, shown), policy.ledger_max_tokens, counter)
+    lines = _shown_lines(missing_from(carried, shown), most, counter)
+    spare = [
+        (entry.turn_no, entry.kind, entry.value, tokens, entry.mentions)
+        for entry, tokens in _counted(cap_ledger(carried, 2 * most, counter), counter)
     ]
-    return _compose(parts, lines, carried, counter)
+    return _compose(parts, lines, spare, carried, counter)
+
+
+def _shown_lines(
+    entries: Sequence[LedgerEntry], max_tokens: int, counter: TokenCounter
+) -> list[FactLine]:
+    """The most valuable that fit with the headings of their turns, newest first."""
+    lines = [
+        FactLine(entry.turn_no, ledger_line(entry.kind, entry.value), tokens)
+        for entry, tokens in _counted(cap_ledger(entries, max_tokens, counter), counter)
+    ]
+    while lines and counter.count(by_turn(lines)) > max_tokens:
+        lines.pop()
+    return lines
+
+
+def _counted(
+    entries: Sequence[LedgerEntry], counter: TokenCounter
+) -> Iterator[tuple[LedgerEntry, int]]:
+    for entry in entries:
+        yield entry, counter.count(ledger_line(entry.kind, entry.value))
 
 
 def _node_section(node: Summary, counter: TokenCounter) -> dict[str, Any]:
@@ -96,6 +121,7 @@ def _node_section(node: Summary, counter: TokenCounter) -> dict[str, Any]:
     kind = " · extractive" if node.made_by.startswith("extractive") else ""
     short = f"{label}{kind}] {node.headline}\n"
     text = f"{short}{node.text}\n"
+    words = f"{label}] {counter.truncate(node.headline, HEADLINE_WORDS).rstrip(' ·,;:')} …\n"
     return {
         "kind": "node",
         "id": str(node.summary_id),
@@ -105,6 +131,8 @@ def _node_section(node: Summary, counter: TokenCounter) -> dict[str, Any]:
         "tokens": counter.count(text),
         "short": short,
         "short_tokens": counter.count(short),
+        "words": words,
+        "words_tokens": counter.count(words),
     }
 
 
@@ -119,7 +147,8 @@ def _shrink_oldest(parts: list[dict[str, Any]], cap: int) -> None:
 
 def _compose(
     parts: Sequence[dict[str, Any]],
-    lines: Sequence[str],
+    lines: Sequence[FactLine],
+    spare: Sequence[tuple[Any, ...]],
     carried: tuple[LedgerEntry, ...],
     counter: TokenCounter,
 ) -> RenderedCheckpoint:
@@ -131,23 +160,20 @@ def _compose(
         sections.append(section | {"start": len(text), "end": len(text) + len(part["text"])})
         text += part["text"]
         tokens += part["tokens"]
-    if lines:
-        counts = [counter.count(line) for line in lines]
-        heading = counter.count(LEDGER_HEADING)
-        start = len(text)
-        text += LEDGER_HEADING + "".join(lines)
+    if spare:
+        block = LEDGER_HEADING + by_turn(lines) if lines else ""
         sections.append(
             {
                 "kind": "ledger",
-                "start": start,
-                "end": len(text),
-                "tokens": heading + sum(counts),
-                "heading_tokens": heading,
-                "line_lengths": [len(line) for line in lines],
-                "line_tokens": counts,
+                "start": len(text),
+                "end": len(text) + len(block),
+                "tokens": counter.count(block),
+                # As text: a prompt that shows the ledger as it is need not parse it.
+                "facts": stored_json.dumps(spare),
             }
         )
-        tokens += heading + sum(counts)
+        text += block
+        tokens += counter.count(block)
     return RenderedCheckpoint(
         text=text + FOOT,
         token_count=tokens + counter.count(FOOT),

@@ -12,7 +12,7 @@ from durable_context.artifacts.offloading import whole_again
 from durable_context.calibration import Learned
 from durable_context.database import Pool, acquired
 from durable_context.errors import InvalidArgument, UnknownBranch
-from durable_context.models import Message
+from durable_context.models import LedgerKind, Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.query import (
     READ_PROMPT,
@@ -21,7 +21,10 @@ from durable_context.prompts.query import (
     READ_WITHOUT_RETRIEVAL_AT,
     with_calibration,
 )
+from durable_context.tokens import token_counter
+from durable_context.turns.ledger import ledger_line
 from durable_context.turns.sendable import sendable
+from durable_context.turns.views import without_idle_reasoning
 
 Texts = dict[tuple[int, int], dict[int | None, str]]
 """Offloaded texts by turn and message, then by part; None stands for the whole message."""
@@ -35,11 +38,12 @@ class View(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A ledger entry with the tokens of its line, less the turn's mark."""
+    """A ledger entry with the tokens of its line."""
 
-    kind: str
+    kind: LedgerKind
     value: str
     tokens: int
+    mentions: int
 
 
 class TailTurn(NamedTuple):
@@ -135,7 +139,7 @@ async def read_prompt_state(
         open_run_turn=row["open_run_turn"],
         encoding=row["encoding"],
         checkpoint=_checkpoint(row),
-        tail=_tail(row["tail"], row["whole"]),
+        tail=_tail(row["tail"], row["whole"], row["encoding"]),
         run_start=_run_start(row["run_start"]),
         retrieved=_retrieved(row["leaves"], row["artifacts"]),
         terms=dict(_list(row["terms"])),
@@ -190,18 +194,21 @@ def _messages(fields: list[dict[str, Any]] | None) -> tuple[Message, ...]:
 
 
 def _tail(
-    text: str | None, whole: list[tuple[int, int, int | None, str, int, bytes, bytes]] | None
+    text: str | None,
+    whole: list[tuple[int, int, int | None, str, int, bytes, bytes]] | None,
+    encoding: str,
 ) -> tuple[TailTurn, ...]:
     """The turns, with offloaded messages whole again where their content came along."""
     contents: Texts = {}
     for turn_no, message_no, part_no, compression, size, sha256, data in whole or ():
         texts = contents.setdefault((turn_no, message_no), {})
         texts[part_no] = decoded(unpack(compression, data, size, sha256))
-    return tuple(_tail_turn(contents, *fields) for fields in _list(text))
+    return tuple(_tail_turn(contents, encoding, *fields) for fields in _list(text))
 
 
 def _tail_turn(
     contents: Texts,
+    encoding: str,
     turn_no: int,
     digest: str,
     digest_tokens: int,
@@ -216,7 +223,7 @@ def _tail_turn(
         turn_no,
         digest,
         digest_tokens,
-        tuple(Fact(fact["kind"], fact["value"], fact["tokens"]) for fact in ledger),
+        tuple(_fact(fact, encoding) for fact in ledger),
         tuple(
             sendable(whole_again(message, contents.get((turn_no, position), {})))
             for position, message in enumerate(stored)
@@ -227,10 +234,19 @@ def _tail_turn(
     )
 
 
+def _fact(fact: dict[str, Any], encoding: str) -> Fact:
+    """Rows of older versions counted a longer line."""
+    kind, value, tokens = fact["kind"], fact["value"], fact.get("line_tokens")
+    if tokens is None:
+        tokens = token_counter(encoding).count(ledger_line(kind, value))
+    return Fact(kind, value, tokens, fact.get("mentions", 1))
+
+
 def _view(stored: Message, view: dict[str, Any]) -> View:
     """An offloaded message is stored as its view, others have one beside them."""
-    short = stored_json.load_message(view["message"]) if "message" in view else sendable(stored)
-    return View(short, view["tokens"])
+    if "message" in view:
+        return View(stored_json.load_message(view["message"]), view["tokens"])
+    return View(without_idle_reasoning(sendable(stored)), view["tokens"])
 
 
 def _run_start(text: str | None) -> tuple[tuple[Message, int], ...]:

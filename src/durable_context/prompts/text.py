@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from durable_context.artifacts.media import is_stored_part
 from durable_context.models import Message
-from durable_context.prompts.blocks import Exchange, Parts, label_tokens, message_overhead
-from durable_context.prompts.ledger_tail import FactLine
+from durable_context.prompts.block_tokens import label_tokens, message_overhead
+from durable_context.prompts.blocks import Exchange, Parts
+from durable_context.prompts.ledger_lines import FactLine
 from durable_context.prompts.model_counting import ModelCount
 from durable_context.prompts.prepared import (
     Block,

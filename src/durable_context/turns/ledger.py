@@ -94,7 +94,7 @@ def cap_ledger(
     for entry in ranked:
         if room < _SMALLEST_LINE:
             break
-        tokens = counter.count(ledger_line(entry))
+        tokens = counter.count(ledger_line(entry.kind, entry.value))
         if tokens <= room:
             kept.append(entry)
             room -= tokens
@@ -107,17 +107,13 @@ def missing_from(entries: Sequence[LedgerEntry], text: str) -> tuple[LedgerEntry
     return tuple(entry for entry in entries if not _says(said, _normal(entry.value)))
 
 
-def ledger_line(entry: LedgerEntry) -> str:
-    head = "-" if entry.turn_no is None else f"- [turn {entry.turn_no}]"
-    return head + ledger_tail_line(entry)
+def ledger_line(kind: str, value: str) -> str:
+    """The entry as one line. The kind is named where the value does not tell."""
+    return f"- {kind}: {value}\n" if kind in _NAMED else f"- {value}\n"
 
 
-def ledger_tail_line(entry: LedgerEntry) -> str:
-    """The line without its turn, for entries whose turn has no number yet."""
-    return f" {entry.kind}: {entry.value}\n"
-
-
-_SMALLEST_LINE: Final = 6
+_NAMED: Final = frozenset(["call", "decision", "open item", "error", "artifact"])
+_SMALLEST_LINE: Final = 4
 
 
 def _weighted(
@@ -224,9 +220,14 @@ def _order(entry: LedgerEntry) -> tuple[float, int, int, str]:
     return -_turn(entry), _KIND_ORDER[entry.kind], -entry.mentions, entry.value
 
 
+def fact_value(kind: LedgerKind, mentions: int) -> float:
+    """What a fact is worth by its kind and how often it was named."""
+    return _KIND_VALUE[kind] + log2(1 + mentions)
+
+
 def _value(entry: LedgerEntry, newest: int) -> float:
     age = newest - (newest if entry.turn_no is None else entry.turn_no)
-    return _KIND_VALUE[entry.kind] + log2(1 + entry.mentions) - 0.5 * log2(1 + age)
+    return fact_value(entry.kind, entry.mentions) - 0.5 * log2(1 + age)
 
 
 def _says(text: str, value: str) -> bool:

@@ -99,6 +99,7 @@ _CLOCK: Final = re.compile(r"\b\d{1,2}(?::\d\d){0,2} ?(?:[aApP]\.?[mM]\b|Uhr\b)|
 
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _QUOTED_CODE: Final = re.compile(r"\"([A-Z]{3,8})\"")
+_QUOTED_CHOICE: Final = re.compile(r"\"([a-z]{2,20}(?:_[a-z]{2,20}){1,4})\"(?!\s?:)")
 _QUOTED_NAME: Final = re.compile(
     r"\"(?:first_?name|given_?name)\": ?\"([^\"]{1,30})\""
     r",? ?\"(?:last_?name|family_?name)\": ?\"([^\"]{1,30})\""
@@ -148,12 +149,16 @@ def clock_times(text: str) -> Iterator[Fact]:
 
 
 def quoted_facts(text: str) -> Iterator[Fact]:
-    """Codes and names of people that are whole values of a JSON document."""
+    """Codes, choices such as "round_trip" and names of people that are whole values of a JSON
+    document.
+    """
     for match in _QUOTED_NAME.finditer(text):
         yield "identifier", f"{match[1]} {match[2]}"
     for match in _QUOTED_CODE.finditer(text):
         if match[1] not in _NO_CODE:
             yield "identifier", match[1]
+    for match in _QUOTED_CHOICE.finditer(text):
+        yield "identifier", match[1]
 
 
 def _facts_of_words(text: str) -> Iterator[Fact]:
@@ -166,7 +171,7 @@ def _facts_of_words(text: str) -> Iterator[Fact]:
         words.pop(_TOKEN.findall(version)[-1], None)
         yield kind, version
     for word in words:
-        plain = word.isalpha() or word[:-1].isalpha()
+        plain = word.isalpha() or (word[:-1].isalpha() and not word[-1].isdigit())
         if not plain or "Error" in word or "Exception" in word or word[0] == "E":
             yield from _word_facts(word)
     yield from _codes(text, words)

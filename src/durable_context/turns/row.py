@@ -11,12 +11,12 @@ from durable_context.models import LedgerEntry, Message, Outcome
 from durable_context.policy import CompactionPolicy
 from durable_context.redaction import redact
 from durable_context.text import clean, message_text
-from durable_context.tokens import TokenCounter
+from durable_context.tokens import TokenCounter, reasoning_tokens
 from durable_context.turns.digest import digest_of
-from durable_context.turns.ledger import ledger_of, ledger_tail_line
+from durable_context.turns.ledger import ledger_line, ledger_of
 from durable_context.turns.messages import call_text
 from durable_context.turns.sendable import sendable
-from durable_context.turns.views import view_of
+from durable_context.turns.views import view_of, without_idle_reasoning
 
 SEARCHED_CHARACTERS = 100_000
 """Text of a turn that is indexed. A tsvector over 1 MB is an error, and a turn is never refused."""
@@ -89,7 +89,7 @@ def turn_row(
         ledger=stored_json.dumps(
             [
                 entry.model_dump(exclude_defaults=True)
-                | {"tokens": counter.count(ledger_tail_line(entry))}
+                | {"line_tokens": counter.count(ledger_line(entry.kind, entry.value))}
                 for entry in entries
             ]
         ),
@@ -148,7 +148,9 @@ def _views(
     views: dict[str, dict[str, Any]] = {}
     for position, one in enumerate(offloaded):
         if one.message.artifact is not None:
-            views[str(position)] = {"tokens": one.stored_tokens}
+            kept = without_idle_reasoning(one.message).reasoning
+            tokens = one.stored_tokens + sum(map(reasoning_tokens, kept))
+            views[str(position)] = {"tokens": tokens}
             continue
         view = message_view(sendable(one.message), one.tokens, policy, counter)
         if view is not None:

@@ -1,17 +1,17 @@
-"""Facts of turns that no checkpoint's ledger holds yet, as lines of a prompt.
+"""The ledger's facts as lines of a prompt.
 
 Facts of digested turns stand under their digests, chosen by what stands before them alone, so that
 these lines stay as they are while turns are added. Facts that views cut out of raw turns stand in a
-block of their own.
+block of their own, and those of older turns in the checkpoint.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.state import Fact, TailTurn
-from durable_context.tokens import token_counter
+from durable_context.turns.ledger import ledger_line
 
 Key = tuple[str, str]
 SMALLEST_LINE = 5
@@ -24,6 +24,19 @@ class FactLine(NamedTuple):
     turn_no: int | None
     text: str
     tokens: int
+
+
+def turn_heading(turn_no: int | None) -> str:
+    """What stands above the facts of one turn in a checkpoint."""
+    return "" if turn_no is None else f"[turn {turn_no}]\n"
+
+
+def by_turn(lines: Iterable[FactLine]) -> str:
+    """The lines, in the order of their turns, each turn under its heading."""
+    return "".join(
+        turn_heading(turn_no) + "".join(line.text for line in turn)
+        for turn_no, turn in groupby(lines, key=lambda line: line.turn_no)
+    )
 
 
 class Shortened(NamedTuple):
@@ -42,7 +55,7 @@ def first_turn_with_facts(turns: Sequence[TailTurn], policy: CompactionPolicy) -
     """
     room, share = policy.ledger_max_tokens, _share(policy)
     for position in range(len(turns) - 1, -1, -1):
-        room -= min(share, sum(fact.tokens + 1 for fact in turns[position].facts))
+        room -= min(share, sum(fact.tokens for fact in turns[position].facts))
         if room < 0:
             begins, step = turns[0].turn_no, policy.segment_turns
             return begins + -(-(turns[position].turn_no + 1 - begins) // step) * step
@@ -50,19 +63,19 @@ def first_turn_with_facts(turns: Sequence[TailTurn], policy: CompactionPolicy) -
 
 
 def digested_facts(
-    turns: Iterable[TailTurn], shown: Mapping[int, str], policy: CompactionPolicy, encoding: str
+    turns: Iterable[TailTurn], shown: Mapping[int, str], policy: CompactionPolicy
 ) -> list[FactLine]:
     """Facts that the turns' digests, as they are `shown`, do not say, oldest turn first."""
     known: set[Key] = set()
     lines: list[FactLine] = []
     for turn in turns:
         facts = _unsaid(turn.facts, shown[turn.turn_no], known)
-        lines += _within(facts, turn.turn_no, _share(policy), encoding)
+        lines += _within(facts, turn.turn_no, _share(policy))
     return lines
 
 
 def newest_facts(
-    shortened: Iterable[Shortened], max_tokens: int, encoding: str, known: set[Key] | None = None
+    shortened: Iterable[Shortened], max_tokens: int, known: set[Key] | None = None
 ) -> list[FactLine]:
     """Facts that these, the newest first, do not say, as many as fit: oldest first.
 
@@ -73,7 +86,7 @@ def newest_facts(
     for one in shortened:
         if max_tokens < SMALLEST_LINE:
             break
-        found = _within(_unsaid(one.facts, one.text, known), one.turn_no, max_tokens, encoding)
+        found = _within(_unsaid(one.facts, one.text, known), one.turn_no, max_tokens)
         max_tokens -= sum(line.tokens for line in found)
         lines = found + lines
     return lines
@@ -91,19 +104,11 @@ def _unsaid(facts: Iterable[Fact], text: str, known: set[Key]) -> Iterable[Fact]
             yield fact
 
 
-def _within(
-    facts: Iterable[Fact], turn_no: int | None, max_tokens: int, encoding: str
-) -> list[FactLine]:
+def _within(facts: Iterable[Fact], turn_no: int | None, max_tokens: int) -> list[FactLine]:
     """The most valuable facts, which come first, that fit."""
     lines: list[FactLine] = []
     for fact in facts:
-        tokens = _dash_tokens(encoding) + fact.tokens
-        if tokens <= max_tokens:
-            max_tokens -= tokens
-            lines.append(FactLine(turn_no, f"- {fact.kind}: {fact.value}\n", tokens))
+        if fact.tokens <= max_tokens:
+            max_tokens -= fact.tokens
+            lines.append(FactLine(turn_no, ledger_line(fact.kind, fact.value), fact.tokens))
     return lines
-
-
-@lru_cache(maxsize=8)
-def _dash_tokens(encoding: str) -> int:
-    return token_counter(encoding).count("-")

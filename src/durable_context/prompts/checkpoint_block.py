@@ -1,0 +1,98 @@
+"""The checkpoint in a prompt: as it is stored, or with nodes as headlines and its ledger cut."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from durable_context import stored_json
+from durable_context.models import LedgerKind
+from durable_context.prompts.block_tokens import label_tokens, message_overhead
+from durable_context.prompts.ledger_choice import Candidate
+from durable_context.prompts.ledger_lines import FactLine
+from durable_context.prompts.rendering import FOOT, LEDGER_HEADING
+from durable_context.prompts.state import StoredCheckpoint
+from durable_context.tokens import token_counter
+from durable_context.turns.ledger import ledger_line
+
+_OLDER_LINE: Final = re.compile(r"- \[turn (\d+)\] ([a-z ]+): (.*)")
+
+
+@dataclass(slots=True)
+class Checkpointed:
+    """The checkpoint. `short` counts the nodes that stand as headlines, `in_words` those of them
+    that stand as the first words of theirs; `lines` are those of the ledger once it was cut, and
+    None before.
+    """
+
+    stored: StoredCheckpoint
+    encoding: str
+    short: int = 0
+    in_words: int = 0
+    lines: list[FactLine] | None = None
+    nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    ledger: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.nodes = [part for part in self.stored.sections if part["kind"] == "node"]
+        rest = [part for part in self.stored.sections if part["kind"] == "ledger"]
+        self.ledger = rest[0] if rest else None
+
+    def whole_nodes(self) -> set[str]:
+        """Ids of the nodes whose text stands here, not just their headline."""
+        return {n["id"] for n in self.nodes[self.short :] if n["tokens"] > n["short_tokens"]}
+
+    @property
+    def tokens(self) -> int:
+        total = message_overhead(self.encoding) + self.stored.token_count
+        total -= sum(node["tokens"] - node["short_tokens"] for node in self.nodes[: self.short])
+        total -= sum(self._saved_in_words(node) for node in self.nodes[: self.in_words])
+        whole = self.ledger["tokens"] if self.ledger else 0
+        return total - whole + self.ledger_tokens
+
+    @staticmethod
+    def _saved_in_words(node: dict[str, Any]) -> int:
+        """Nothing in a checkpoint of an older version, or if the headline is that short."""
+        return max(node["short_tokens"] - node.get("words_tokens", node["short_tokens"]), 0)
+
+    @property
+    def ledger_tokens(self) -> int:
+        if self.lines is None:
+            return self.ledger["tokens"] if self.ledger else 0
+        lines = sum(line.tokens for line in self.lines)
+        return lines + label_tokens(self.encoding, LEDGER_HEADING) if lines else 0
+
+    def facts(self) -> Iterator[Candidate]:
+        """What is at hand for a ledger that is cut: more than it shows whole."""
+        if self.ledger is None:
+            return
+        if "facts" in self.ledger:
+            for turn_no, *fact in stored_json.loads(self.ledger["facts"]):
+                yield Candidate("checkpoint", turn_no, *fact)
+            return
+        counter = token_counter(self.encoding)  # a checkpoint of an older version
+        for line in self.stored.text[self.ledger["start"] : self.ledger["end"]].splitlines():
+            if found := _OLDER_LINE.fullmatch(line):
+                kind, value = cast(LedgerKind, found[2]), found[3]
+                tokens = counter.count(ledger_line(kind, value))
+                yield Candidate("checkpoint", int(found[1]), kind, value, tokens, 1)
+
+    def node_texts(self) -> Iterator[str]:
+        for position, node in enumerate(self.nodes):
+            if position < self.in_words and self._saved_in_words(node):
+                yield node["words"]
+            elif position < self.short:
+                yield node["short"]
+            else:
+                yield self.stored.text[node["start"] : node["end"]]
+
+    def pieces(self) -> list[str]:
+        """The text, cut where the next compaction may change what follows."""
+        head = self.stored.text[: self.nodes[0]["start"]]
+        return [head, *self.node_texts(), self._ledger_text() + FOOT]
+
+    def _ledger_text(self) -> str:
+        if self.lines is None:
+            ledger = self.ledger
+            return self.stored.text[ledger["start"] : ledger["end"]] if ledger else ""
+        return LEDGER_HEADING + "".join(line.text for line in self.lines) if self.lines else ""

@@ -1,0 +1,87 @@
+"""Which facts of the ledger the parts of a prompt show, whole or once it was cut."""
+
+from collections.abc import Iterable, Iterator
+
+from durable_context.prompts.block_tokens import frame_tokens, label_tokens
+from durable_context.prompts.blocks import Exchange, Parts
+from durable_context.prompts.ledger_choice import Candidate, Place, chosen
+from durable_context.prompts.ledger_lines import (
+    FactLine,
+    digested_facts,
+    first_turn_with_facts,
+    newest_facts,
+)
+from durable_context.prompts.rendering import LEDGER_HEADING, LEDGER_TAIL_HEAD
+from durable_context.text import message_text
+from durable_context.turns.ledger import ledger_line
+
+_LOOKED_AT = 200
+"""Digested turns whose facts may stand in a ledger that is cut."""
+
+
+def show_ledger(parts: Parts) -> None:
+    """The facts that the lines and views of `parts`, as they are now, do not say."""
+    first = first_turn_with_facts(parts.digested, parts.policy)
+    before = first - parts.digested[0].turn_no if parts.digested else 0
+    parts.facts = digested_facts(parts.digested[before:], _said_from(parts, first), parts.policy)
+    parts.viewed_facts = newest_facts(
+        (exchange.shortened() for exchange in reversed(_viewed(parts))),
+        parts.policy.ledger_max_tokens // 2,
+    )
+
+
+def cut_ledger(parts: Parts) -> None:
+    """Leave no facts: what room there is in the end is for the best of them."""
+    parts.facts, parts.viewed_facts = [], []
+    if parts.checkpoint is not None:
+        parts.checkpoint.lines = []
+
+
+def fill_ledger(parts: Parts, max_tokens: int) -> None:
+    """As much of a ledger that was cut as fits."""
+    viewed = _viewed(parts)
+    if viewed:
+        max_tokens -= frame_tokens(parts.encoding, LEDGER_TAIL_HEAD)
+    if parts.checkpoint is not None:
+        max_tokens -= label_tokens(parts.encoding, LEDGER_HEADING)
+    newest = parts.newest_turn
+    lines: dict[Place, list[FactLine]] = {"viewed": [], "digests": [], "checkpoint": []}
+    for fact in chosen(_candidates(parts, viewed), _said(parts), newest, max_tokens):
+        text = ledger_line(fact.kind, fact.value)
+        lines[fact.place].append(FactLine(fact.turn_no, text, fact.tokens))
+    parts.viewed_facts, parts.facts = lines["viewed"], lines["digests"]
+    if parts.checkpoint is not None:
+        parts.checkpoint.lines = lines["checkpoint"]
+
+
+def _viewed(parts: Parts) -> list[Exchange]:
+    return [exchange for exchange in parts.raw_and_pending if exchange.viewed]
+
+
+def _said_from(parts: Parts, first: int) -> dict[int, str]:
+    """What is said of each turn by the line it stands in."""
+    said: dict[int, str] = {}
+    for line in reversed(parts.lines):
+        if line.to_turn < first:
+            break
+        said |= dict.fromkeys(range(max(line.from_turn, first), line.to_turn + 1), line.text)
+    return said
+
+
+def _candidates(parts: Parts, viewed: Iterable[Exchange]) -> Iterator[Candidate]:
+    for exchange in viewed:
+        for fact in exchange.facts:
+            yield Candidate("viewed", exchange.turn_no or parts.newest_turn, *fact)
+    for turn in parts.digested[-_LOOKED_AT:]:
+        for fact in turn.facts:
+            yield Candidate("digests", turn.turn_no, *fact)
+    if parts.checkpoint is not None:
+        yield from parts.checkpoint.facts()
+
+
+def _said(parts: Parts) -> str:
+    """All that the prompt says besides its ledger."""
+    texts = [exchange.shortened().text for exchange in parts.raw_and_pending]
+    texts += [message_text(message) for message, _ in [*parts.task, *parts.user]]
+    texts += [line.text for line in parts.lines]
+    return "\n".join([*texts, *(parts.checkpoint.node_texts() if parts.checkpoint else ())])
