@@ -13,6 +13,7 @@ from typing import Any
 from anthropic.types import ContentBlockParam
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from google.genai import types as genai
+from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import ConfigDict, TypeAdapter
 
@@ -106,6 +107,23 @@ def _marked(value: Any) -> Iterator[Mapping[str, Any]]:
             yield value
         for key in ("system", "tools", "messages", "content"):
             yield from _marked(value.get(key))
+
+
+def check_chat(messages: Sequence[Mapping[str, Any]]) -> None:
+    """`openai.chat.completions.create(model=, messages=messages)`, parts not loaded."""
+    named = {"tool": ("role", "content", "tool_call_id")}  # a tool's name is taken and ignored
+    sent = [{k: m[k] for k in named.get(m["role"], m) if k in m} for m in messages]
+    _of_type(_adapter("chat"), sent)
+    _encodes(messages)
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in waiting, f"no call waits for {message}"
+            waiting.remove(message["tool_call_id"])
+            continue
+        assert not waiting, f"no results of {waiting}"
+        waiting = [call["id"] for call in message.get("tool_calls", ())]
+    assert not waiting, f"no results of {waiting}"
 
 
 def check_responses(items: Sequence[Mapping[str, Any]]) -> None:
@@ -214,6 +232,8 @@ def _adapter(name: str) -> TypeAdapter[Any]:
         return TypeAdapter(MessageCreateParamsNonStreaming | None, config=config)
     if name == "blocks":
         return TypeAdapter(list[ContentBlockParam], config=config)
+    if name == "chat":
+        return TypeAdapter(list[ChatCompletionMessageParam], config=config)
     return TypeAdapter(list[ResponseInputItemParam], config=config)
 
 

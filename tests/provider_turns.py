@@ -31,6 +31,8 @@ ANTHROPIC: list[dict[str, Any]] = [
                 "type": "document",
                 "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
                 "title": "plan.pdf",
+                "context": "The plan of the house.",
+                "citations": {"enabled": True},
             },
             {
                 "type": "document",

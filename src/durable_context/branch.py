@@ -124,7 +124,8 @@ class Branch:
         expected_head: int | None = None,
         on_conflict: OnConflict = "error",
     ) -> Turn:
-        """Record one turn: the new exchange, in OpenAI chat format or as `Message`s.
+        """Record one turn: the new exchange, as `Message`s or in the format of OpenAI's chat or
+        Responses API, of Anthropic or of Gemini, as dicts or as their packages' objects.
 
         When this returns the turn is committed, large results and binary parts as artifacts with
         it. It is idempotent by `turn_key` (a retry needs the same key). With `prepared` or

@@ -10,7 +10,7 @@ from durable_context.database import Pool
 from durable_context.tokens import reasoning_tokens, token_counter
 from tests.compacting import compact_all
 from tests.prompts import check_prompt
-from tests.provider_requests import check_anthropic, check_gemini, check_responses
+from tests.provider_requests import check_anthropic, check_chat, check_gemini, check_responses
 from tests.provider_turns import ANTHROPIC, GEMINI, RESPONSES, blocks_of
 from tests.turns import numbered
 
@@ -43,6 +43,7 @@ async def test_a_turn_is_sent_back_as_it_was_recorded(
     prepared = await branch.prepare("And now?", budget=WIDE)
     assert prepared
     check_prompt(prepared, 1, CompactionPolicy())
+    check_chat(prepared.messages)
     check_all(prepared)
     loaded = await prepared.load_parts()
     check_all(loaded)

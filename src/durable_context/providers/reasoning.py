@@ -42,7 +42,12 @@ def place_of(block: Mapping[str, Any]) -> Place:
         return "instead" if any(key in block for key in GEMINI_DATA) else "frame"
     if kind in ALONE:
         return "alone"
-    return "frame" if kind in FRAMES else "instead"
+    return "frame" if kind in FRAMES or _describes_media(block) else "instead"
+
+
+def _describes_media(block: Mapping[str, Any]) -> bool:
+    """Whether these are fields of Anthropic's for an image or document that stands elsewhere."""
+    return block.get("type") in ("image", "document") and "source" not in block
 
 
 def stand_in(block: Mapping[str, Any]) -> str:

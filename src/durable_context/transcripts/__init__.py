@@ -1,5 +1,5 @@
-"""Recorded conversations in files, read for replay: OpenAI chat format, Anthropic format, or plain
-question and answer turns.
+"""Recorded conversations in files, read for replay: in a format of OpenAI, Anthropic or Gemini, or
+as plain question and answer turns.
 """
 
 from durable_context.transcripts.files import read_transcripts

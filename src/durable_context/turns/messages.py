@@ -48,7 +48,8 @@ def parse_message(value: object, position: int) -> Message:
         value = dump(exclude_none=True)
     if not isinstance(value, Mapping):
         raise InvalidTurn(
-            f"message {position} is {value!r:.80}, not a Message or a dict in OpenAI chat format"
+            f"message {position} is {value!r:.80}, not a Message or a dict in the format of OpenAI,"
+            " Anthropic or Gemini"
         )
     fields = cast(Mapping[str, Any], value)
     stored_json.check_json(dict(fields), f"message {position}")
@@ -267,7 +268,7 @@ def _part(part: object, position: int) -> dict[str, Any]:
         return fields
     raise InvalidTurn(
         f"message {position} has a content part {part!r:.80}; a part is text or a dict whose 'type'"
-        f" is one of {', '.join(PART_TYPES)}"
+        f" is one of {', '.join(PART_TYPES)}, or of Anthropic's or the Responses format"
     )
 
 

@@ -143,6 +143,8 @@ def _content(blocks: Sequence[Fields]) -> Content:
         part = _part(block) if kind in ("image", "document") else None
         if part is not None:
             content.parts.append(part)
+            if own := rest_of(block, "type", "source", "title", "cache_control"):
+                content.keep_at(len(content.parts) - 1, {"type": kind, **own})
         elif kind == "text":
             _say(block, content)
         elif kind in ("image", "document", *SERVER_BLOCKS):
@@ -180,7 +182,7 @@ def _part(block: Fields) -> dict[str, Any] | None:
     if block["type"] == "image" and isinstance(url, str):
         return {"type": "image_url", "image_url": {"url": url}}
     data = source.get("data")
-    if not isinstance(data, str) or block.get("citations") or block.get("context"):
+    if not isinstance(data, str):
         return None
     media_type = str(source.get("media_type") or "application/octet-stream")
     uri = data_uri(media_type, encoded_text(data) if source.get("type") == "text" else data)

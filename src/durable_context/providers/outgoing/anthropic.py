@@ -172,7 +172,8 @@ def _shown(slot: Slot) -> list[Block]:
     assert slot.part is not None
     text = part_text(slot.part)
     if text is None:
-        return [_media(media_of(slot.part))]
+        block = _media(media_of(slot.part))
+        return [block | slot.frame if slot.frame.get("type") == block["type"] else block]
     return [_text(text)] if text.strip() else []
 
 
