@@ -139,6 +139,20 @@ def test_formats_may_be_mixed_in_one_turn():
     check_gemini(gemini(turn))
 
 
+def test_a_short_answer_among_items_is_one_of_them():
+    call_item = RESPONSES[4] | {"id": None, "status": None}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "1"}
+    asked, said = chat("Find it.", "Let me see.")
+    assert [m.role for m in recorded(asked, said, call_item, output)] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
+    kept = said | {"reasoning": [{"provider": "gemini", "block": {"text": "x", "thought": True}}]}
+    roles = [m.role for m in recorded(asked, kept, call_item, output)]
+    assert roles == ["user", "assistant", "assistant", "tool"]
+
+
 def test_the_new_user_message_and_pending_take_every_format():
     for turn in FORMATS.values():
         asked = user_message_of(turn[0])

@@ -51,7 +51,7 @@ _MESSAGE: Final = ("type", "role", "content", "id", "status", "phase")
 _CALL: Final = ("type", "call_id", "name", "arguments", "id", "status", "parsed_arguments")
 
 
-class Spoken:
+class Answer:
     """What a response said, item by item, as one assistant message."""
 
     def __init__(self) -> None:

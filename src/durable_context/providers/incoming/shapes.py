@@ -54,7 +54,7 @@ class _Reader:
     def __init__(self, anthropic: bool) -> None:
         self._anthropic = anthropic
         self._gemini = gemini.Reader()
-        self._said = responses.Spoken()
+        self._said = responses.Answer()
         self._first = 0
 
     def read(self, values: Sequence[object]) -> Iterator[Placed]:
@@ -79,7 +79,7 @@ class _Reader:
     def _spoken(self) -> Iterator[Placed]:
         if not self._said.empty:
             yield self._first, self._said.message()
-            self._said = responses.Spoken()
+            self._said = responses.Answer()
 
     def _one(self, value: object, shape: str) -> Iterable[object]:
         if shape == "chat":
@@ -137,6 +137,9 @@ def _is_output(value: object, shape: str) -> bool:
         if kind not in responses.ITEMS:
             raise Unreadable(f"item {kind!r} is not one of {', '.join(responses.ITEMS)}")
         return kind in responses.OUTPUT
-    if value.get("role") != "assistant" or value.get("tool_calls"):
+    if value.get("role") != "assistant":
         return False
-    return shape == "responses" or isinstance(value.get("content"), str)
+    # Without a type it is an item's short form, as long as nothing says otherwise.
+    return shape == "responses" or (
+        isinstance(value.get("content"), str) and value.keys() <= {"role", "content", "phase"}
+    )

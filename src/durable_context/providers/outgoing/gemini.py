@@ -104,13 +104,10 @@ def _model(one: Spoken) -> Iterator[Part]:
         yield from map(_own, slot.before)
         if slot.part is not None:
             yield from _shown(slot)
-    signed = any(slot.frame or slot.before for slot in one.slots())
     for number, slot in enumerate(one.calls):
         yield from map(_own, slot.before)
-        frame = _own(slot.frame)
-        if number == 0 and not signed:
-            frame = {"thought_signature": NOT_SIGNED}
-        yield {**_call(slot), **frame}
+        unsigned = {} if number else {"thought_signature": NOT_SIGNED}
+        yield {**_call(slot), **unsigned, **_own(slot.frame)}
 
 
 def _call(slot: Slot) -> Part:
