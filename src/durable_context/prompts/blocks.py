@@ -1,7 +1,7 @@
 """The parts of a prompt under assembly: each knows its tokens now, and how to become messages."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from durable_context.models import Message
@@ -70,6 +70,12 @@ class Exchange:
     facts: tuple[Fact, ...]
     skip: int = 0
     viewed: set[int] = field(default_factory=set[int])
+    differs: Callable[[Message, int], int] | None = None
+
+    def counted(self, message: Message, position: int, counter: TokenCounter) -> int:
+        """Tokens of a message in that place, as the budget's model counts them."""
+        extra = self.differs(message, position) if self.differs else 0
+        return counter.count_message(message) + extra
 
     @property
     def turn_no(self) -> int | None:

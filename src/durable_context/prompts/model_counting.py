@@ -115,6 +115,7 @@ def _adjust(exchange: Exchange, count: ModelCount) -> None:
         map(sum, zip(exchange.message_tokens, differences, strict=True))
     )
     parallel = _results_of_parallel_calls(exchange.messages)
+    exchange.differs = lambda message, position: count.difference(message, parallel[position])
     exchange.views = {
         position: View(message, tokens + count.difference(message, parallel[position]))
         for position, (message, tokens) in exchange.views.items()

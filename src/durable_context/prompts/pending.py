@@ -15,9 +15,9 @@ def tightened(exchange: Exchange, counter: TokenCounter) -> Iterator[int]:
     """Smaller and smaller views of all its messages, in place. Yields what each round saved."""
     for cap in TIGHTER:
         before = exchange.tokens
-        for position, message in enumerate(exchange.shown()):
+        for position, message in enumerate(exchange.shown(), exchange.skip):
             short = shorter_view(message, max_tokens=cap, counter=counter)
-            view = View(short, counter.count_message(short))
+            view = View(short, exchange.counted(short, position, counter))
             if view.tokens < exchange.shown_tokens(position):
                 exchange.views[position] = view
                 exchange.viewed.add(position)
