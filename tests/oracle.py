@@ -7,7 +7,7 @@ from itertools import count, zip_longest
 from typing import Any
 
 from durable_context import Artifact, Message, Turn
-from durable_context.turns.messages import NO_RESULT
+from durable_context.turns.pairing import NO_RESULT
 
 WORD = re.compile(r"kw\d+x")
 """One of these is in each turn and in each named artifact, and nowhere else."""

@@ -22,7 +22,7 @@ from durable_context.exports.records import (
 )
 from durable_context.prompts.rendering import CHECKPOINT_HEAD, FOOT
 from durable_context.text import clean
-from durable_context.turns.messages import with_results
+from durable_context.turns.pairing import with_results
 
 _COUNTED: Final = {
     "content": "contents",

@@ -1,18 +1,17 @@
 """Messages on their way in: from any format to `Message`, and what makes them a turn."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast, get_args
 
 from pydantic import ValidationError
 
 from durable_context import stored_json
-from durable_context.errors import IncompleteToolExchange, InvalidTurn
+from durable_context.errors import InvalidTurn
 from durable_context.models import Message, Outcome, Reasoning, Role, ToolCall
 from durable_context.prompts.rendering import RECORD_TAG, is_record
 from durable_context.providers.incoming.shapes import UnreadableAt, chat_messages
+from durable_context.turns.pairing import with_results
 from durable_context.turns.sendable import sendable
-
-NO_RESULT = "[No result: the turn was interrupted before this call returned.]"
 
 PART_TYPES = ("text", "image_url", "input_audio", "file", "refusal")
 """Content parts of the OpenAI chat format, which prompts are made in."""
@@ -176,61 +175,6 @@ def exchanges(values: Sequence[object]) -> tuple[Message, ...]:
                 f"pending message {position} has role 'user'; allowed are assistant and tool"
             )
     return tuple(sendable(message) for message in with_results(parsed, "complete", positions))
-
-
-def with_results(
-    messages: Sequence[Message], outcome: Outcome, positions: Iterable[int] | None = None
-) -> list[Message]:
-    """Each call with its result right after it: those that have none get a synthetic one, if the
-    turn was interrupted. `positions` are those that errors name. Raises InvalidTurn,
-    IncompleteToolExchange.
-    """
-    paired: list[Message] = []
-    waiting: dict[str, str] = {}
-    missing: list[str] = []
-
-    def close() -> None:
-        for call_id in waiting:
-            missing.append(call_id)
-            paired.append(
-                Message(role="tool", tool_call_id=call_id, content=NO_RESULT, synthetic=True)
-            )
-        waiting.clear()
-
-    places = range(len(messages)) if positions is None else positions
-    for position, message in zip(places, messages, strict=True):
-        if message.role == "tool":
-            call_id = message.tool_call_id
-            if call_id not in waiting:
-                raise InvalidTurn(
-                    f"message {position} is a tool result for {call_id!r}, but the calls that wait"
-                    f" for a result are {sorted(waiting)!r}"
-                )
-            del waiting[call_id]
-        else:
-            close()
-            waiting.update(_calls_of(message, position))
-        paired.append(message)
-    close()
-    if missing and outcome != "interrupted":
-        raise IncompleteToolExchange(
-            f"tool calls {missing!r} have no result; add the results, or record the turn with"
-            f" outcome='interrupted' (it is {outcome!r})",
-            tuple(missing),
-        )
-    return paired
-
-
-def _calls_of(message: Message, position: int) -> dict[str, str]:
-    if message.tool_calls and message.role != "assistant":
-        raise InvalidTurn(
-            f"message {position} has tool calls and role {message.role!r}; only 'assistant' may"
-        )
-    calls = {call.id: call.name for call in message.tool_calls}
-    if len(calls) != len(message.tool_calls):
-        ids = [call.id for call in message.tool_calls]
-        raise InvalidTurn(f"message {position} repeats a tool call id: {ids!r}")
-    return calls
 
 
 def _role(role: object, position: int) -> Role:
