@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from durable_context import PreparedContext
+from durable_context.calibration import WHOLE, in_model_tokens
 from durable_context.model_tokens import counted_as
 from durable_context.models import Message
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
@@ -32,13 +33,13 @@ def _token_problems(prepared: PreparedContext) -> Iterator[str]:
     if in_blocks != tokens:
         yield f"{tokens:,} tokens, and {in_blocks:,} in its blocks"
     counter, model = token_counter(prepared.manifest.encoding), prepared.budget.model
-    sent = sum(_count(message, counter) for message in prepared.messages)
-    sent += count_tools(prepared.budget.tools, counter, counted_as(model) if model else None)
-    sent, counted = sent + REPLY_OVERHEAD, prepared.manifest.counted_tokens
+    counted = sum(_count(message, counter) for message in prepared.messages) + REPLY_OVERHEAD
+    counted += count_tools(prepared.budget.tools, counter, counted_as(model) if model else None)
+    sent = in_model_tokens(counted, round(prepared.manifest.token_factor * WHOLE))
     # What stands for an image is shorter than what the image costs, and reasoning is not in them.
     # A model may count other things in a message besides.
-    if sent > counted or (sent < counted and not (model or prepared.parts or prepared.reasoning)):
-        yield f"{counted:,} tokens, and {sent:,} in its messages"
+    if sent > tokens or (sent < tokens and not (model or prepared.parts or prepared.reasoning)):
+        yield f"{tokens:,} tokens, and {sent:,} in its messages"
 
 
 def _count(message: Mapping[str, Any], counter: TokenCounter) -> int:
