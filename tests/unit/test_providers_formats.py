@@ -165,6 +165,10 @@ def says(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "content": list(blocks)}
 
 
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
 def holds(role: str, *parts: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "parts": list(parts)}
 
@@ -207,24 +211,33 @@ def test_a_pairing_error_names_the_position_that_was_given():
         recorded(*ANTHROPIC[:3], {"role": "user", "content": [stray]})
 
 
-@pytest.mark.parametrize(
-    "render",
-    [anthropic, responses, gemini],
-)
-def test_a_message_that_became_a_view_is_sent_without_what_its_text_no_longer_says(
-    render: Callable[..., Any],
-):
+CHECKS = {anthropic: check_anthropic, responses: check_responses, gemini: check_gemini}
+
+
+@pytest.mark.parametrize("render", CHECKS)
+def test_a_view_is_sent_as_it_is_shown_and_not_as_what_it_was_made_of(render: Callable[..., Any]):
     for turn in FORMATS.values():
         messages = [
-            m.model_copy(update={"content": "[text, 9 lines: beginning and end]"})
-            if m.role == "assistant"
-            else m
+            m.model_copy(update={"content": "[text, 9 lines]"}) if m.role == "assistant" else m
             for m in recorded(*turn)
         ]
         rendered = render(messages)
-        {anthropic: check_anthropic, responses: check_responses, gemini: check_gemini}[render](
-            rendered
-        )
+        CHECKS[render](rendered)
+        assert repr(rendered).count("[text, 9 lines]") == 2
+
+
+def test_reasoning_stays_between_the_calls_that_it_stood_between():
+    thought, use = ANTHROPIC[1]["content"][0], ANTHROPIC[1]["content"][4]
+    answers = [block | {"content": "1"} for block in ANTHROPIC[2]["content"]]
+    content = [thought, use, thought, use | {"id": "toolu_2"}]
+    turn = [says("user", text("Find it.")), says("assistant", *content), says("user", *answers)]
+    assert anthropic(recorded(*turn))["messages"] == turn
+    first, second = RESPONSES[4:6]
+    output = {"type": "function_call_output", "output": "1"}
+    items = [RESPONSES[1], first, RESPONSES[3], second]
+    items += [output | {"call_id": "call_1"}, output | {"call_id": "call_2"}]
+    asked = {"type": "message", "role": "user", "content": "Find it."}
+    assert responses(recorded(asked, *items)) == [asked, *items]
 
 
 def test_chat_format_is_passed_on_untouched():

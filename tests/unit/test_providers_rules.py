@@ -54,6 +54,14 @@ class TestAnthropic:
         ]
         assert to_anthropic([USER]) == {"messages": [user(text("Hello."))]}
 
+    def test_a_tool_without_parameters_takes_an_empty_object(self):
+        bare = {"type": "function", "function": {"name": "now"}}
+        loose = {"type": "function", "function": {"name": "f", "parameters": {"properties": {}}}}
+        request = to_anthropic([USER], tools=[bare, loose])
+        check_anthropic(request)
+        empty = {"type": "object", "properties": {}}
+        assert [tool["input_schema"] for tool in request["tools"]] == [empty, empty]
+
     def test_neighbours_of_one_role_are_one_message(self):
         request = to_anthropic([USER, USER, ANSWER, ANSWER, USER])
         check_anthropic(request)
