@@ -30,6 +30,7 @@ async def test_reductions_happen_in_the_documented_order(client: ContextClient, 
         "digests_joined",
         "node_to_headline",
         "ledger_cut",
+        "headline_to_words",
         "raw_to_digest",
         "digests_joined",
     ]

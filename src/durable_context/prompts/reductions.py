@@ -5,7 +5,8 @@ stage is left in its smallest one and the next begins. So a prompt is refused on
 state of all is over budget, and a budget of exactly that size is met.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.block_tokens import frame_tokens
@@ -19,7 +20,9 @@ from durable_context.prompts.blocks import (
 from durable_context.prompts.ledger_parts import cut_ledger, fill_ledger, show_ledger
 from durable_context.prompts.prepared import Reduction, ReductionKind
 from durable_context.prompts.rendering import DIGEST_HEAD
+from durable_context.prompts.restoring import restore_raw
 from durable_context.prompts.state import TailTurn
+from durable_context.prompts.wider_views import widen_views
 from durable_context.tokens import TokenCounter
 
 LEDGER_SHARE = 0.4
@@ -39,6 +42,7 @@ def reduce_to(
         reducer.drop_retrieved,
         reducer.join_digests,
         reducer.shorten_nodes,
+        reducer.show_pending_views,
         reducer.cut_ledger,
         reducer.digest_newest_turn,
         reducer.join_digests,
@@ -46,11 +50,14 @@ def reduce_to(
         if reducer.fits:
             break
         stage()
-    reducer.fill_ledger()
-    return reducer.done
+        reducer.stage += 1
+    reducer.use_room_left()
+    return reducer.reductions()
 
 
 class _Reducer:
+    """`views` and `digested` are what gave way, each with the number of its stage."""
+
     def __init__(
         self, parts: Parts, limit: int, policy: CompactionPolicy, counter: TokenCounter
     ) -> None:
@@ -58,7 +65,10 @@ class _Reducer:
         self.limit = limit
         self.policy = policy
         self.counter = counter
-        self.done: list[Reduction] = []
+        self.stage = 0
+        self.notes: list[tuple[int, Reduction]] = []
+        self.views: list[tuple[int, Exchange, int]] = []
+        self.digested: list[tuple[int, Exchange]] = []
         self.cut_at: int | None = None
         self.ledger_tokens = 0
 
@@ -67,24 +77,23 @@ class _Reducer:
         return self.parts.tokens <= self.limit
 
     def show_views(self) -> None:
-        """Views of large messages, largest first."""
+        """Views of large messages of raw turns, largest first."""
+        self._show_views(self.parts.raw)
+
+    def show_pending_views(self) -> None:
+        """Views of what is pending, which the model has not read yet."""
+        if self.parts.pending is not None:
+            self._show_views([self.parts.pending])
+
+    def _show_views(self, exchanges: Sequence[Exchange]) -> None:
         over = self.parts.tokens - self.limit
-        for exchange, position in sorted(self._viewable(), key=_size, reverse=True):
+        for exchange, position in sorted(_viewable(exchanges), key=_size, reverse=True):
             if over <= 0:
                 break
-            saved = exchange.message_tokens[position] - exchange.views[position].tokens
             exchange.viewed.add(position)
-            over -= saved
-            turn_no = exchange.turn.turn_no if exchange.turn else None
-            self._note("view", turn_no, turn_no, saved)
+            self.views.append((self.stage, exchange, position))
+            over -= exchange.message_tokens[position] - exchange.views[position].tokens
         self._show_ledger()
-
-    def _viewable(self) -> Iterator[tuple[Exchange, int]]:
-        pending = [self.parts.pending] if self.parts.pending else []
-        for exchange in [*self.parts.raw, *pending]:
-            for position in exchange.views:
-                if position >= exchange.skip and position not in exchange.viewed:
-                    yield exchange, position
 
     def digest_older_turns(self) -> None:
         self._digest_turns(keep=0 if self.parts.pending else 1)
@@ -99,7 +108,7 @@ class _Reducer:
         The ledger tail grows with them. It gives way later, so the smallest state is the one that
         is smallest without it.
         """
-        before, raw = self.parts.tokens, self.parts.raw
+        raw = self.parts.raw
         digested, lines = self.parts.digested, self.parts.lines
         totals = self._totals_without_facts(raw, keep)
         for count, total in enumerate(totals):
@@ -111,10 +120,7 @@ class _Reducer:
             smallest = min(range(len(totals)), key=totals.__getitem__)
             self._digest_first(smallest, raw, digested, lines)
         gone = raw[: len(raw) - len(self.parts.raw)]
-        if gone:
-            first, last = gone[0].turn, gone[-1].turn
-            assert first is not None and last is not None
-            self._note("raw_to_digest", first.turn_no, last.turn_no, before - self.parts.tokens)
+        self.digested += [(self.stage, exchange) for exchange in gone]
 
     def _totals_without_facts(self, raw: list[Exchange], keep: int) -> list[int]:
         """Tokens of the prompt with the first 0, 1, 2 ... raw turns as digests."""
@@ -206,9 +212,9 @@ class _Reducer:
             self._note("node_to_headline", node["from_turn"], node["to_turn"], saved)
 
     def cut_ledger(self) -> None:
-        """All of the ledger: in the end its newest part takes the room that is left."""
+        """All of the ledger: in the end its best part takes the room that is left."""
+        self.cut_at = self.stage
         self.ledger_tokens = self._ledger_tokens()
-        self.cut_at = len(self.done)
         cut_ledger(self.parts)
         self._shorten_headlines()
 
@@ -224,37 +230,79 @@ class _Reducer:
             saved = before - self.parts.tokens
             self._note("headline_to_words", node["from_turn"], node["to_turn"], saved)
 
-    def fill_ledger(self) -> None:
-        """As much of a ledger that was cut as there is room for, the best facts first.
+    def use_room_left(self) -> None:
+        """For the newest turns raw, for more of what is shown as views, and for the best facts.
 
-        Headlines do not say what their nodes' texts did, so with them the ledger is chosen anew.
+        Headlines do not say what their nodes' texts did, so with them the ledger is chosen anew; so
+        it is where it may keep a turn from being raw.
         """
-        checkpoint = self.parts.checkpoint
-        if self.cut_at is None and checkpoint is not None and checkpoint.short:
-            self.ledger_tokens, self.cut_at = self._ledger_tokens(), len(self.done)
-            cut_ledger(self.parts)
-        if self.cut_at is None or not self.fits:
+        if not self.fits:
             return
-        fill_ledger(self.parts, self.limit - self.parts.tokens)
-        self._note(
-            "ledger_cut", None, None, self.ledger_tokens - self._ledger_tokens(), self.cut_at
-        )
+        checkpoint = self.parts.checkpoint
+        shortened = bool(checkpoint and checkpoint.short) or bool(self.digested)
+        if self.cut_at is None and shortened:
+            self.cut_at, self.ledger_tokens = self.stage, self._ledger_tokens()
+            cut_ledger(self.parts)
+        if self.cut_at is not None:
+            gone = [exchange for _, exchange in self.digested]
+            restored = restore_raw(self.parts, gone, self._room_beside_ledger(), self.counter)
+            del self.digested[len(gone) - restored :]
+        if self.views:
+            widen_views(self.parts, self._room_beside_ledger(), self.counter)
+        if self.cut_at is not None:
+            fill_ledger(self.parts, self.limit - self.parts.tokens)
+
+    def _room_beside_ledger(self) -> int:
+        share = min(self.ledger_tokens, int(self.limit * LEDGER_SHARE))
+        return self.limit - self.parts.tokens - share
 
     def _ledger_tokens(self) -> int:
         checkpoint = self.parts.checkpoint
         return self.parts.ledger_tokens + (checkpoint.ledger_tokens if checkpoint else 0)
 
+    def reductions(self) -> list[Reduction]:
+        """In the order of the stages, as they ended: what fitted again is not among them."""
+        notes = [*self.notes, *self._views_noted(), *self._digests_noted()]
+        if self.cut_at is not None:
+            saved = self.ledger_tokens - self._ledger_tokens()
+            notes.append((self.cut_at, _reduction("ledger_cut", None, None, saved)))
+        ordered = sorted(notes, key=lambda note: note[0])
+        return [reduction for _, reduction in ordered if reduction.tokens_saved > 0]
+
+    def _views_noted(self) -> Iterator[tuple[int, Reduction]]:
+        for stage, exchange, position in self.views:
+            if exchange in self.parts.raw_and_pending:
+                saved = exchange.message_tokens[position] - exchange.shown_tokens(position)
+                yield stage, _reduction("view", exchange.turn_no, exchange.turn_no, saved)
+
+    def _digests_noted(self) -> Iterator[tuple[int, Reduction]]:
+        for stage, group in groupby(self.digested, key=lambda gone: gone[0]):
+            turns = [exchange for _, exchange in group]
+            saved = sum(exchange.tokens for exchange in turns) - sum(
+                digest_line(exchange.turn, self.parts.encoding).tokens
+                for exchange in turns
+                if exchange.turn is not None
+            )
+            first, last = turns[0].turn_no, turns[-1].turn_no
+            yield stage, _reduction("raw_to_digest", first, last, saved)
+
     def _note(
-        self,
-        kind: ReductionKind,
-        from_turn: int | None,
-        to_turn: int | None,
-        saved: int,
-        position: int | None = None,
+        self, kind: ReductionKind, from_turn: int | None, to_turn: int | None, saved: int
     ) -> None:
-        if saved > 0:
-            done = Reduction(kind=kind, from_turn=from_turn, to_turn=to_turn, tokens_saved=saved)
-            self.done.insert(len(self.done) if position is None else position, done)
+        self.notes.append((self.stage, _reduction(kind, from_turn, to_turn, saved)))
+
+
+def _reduction(
+    kind: ReductionKind, from_turn: int | None, to_turn: int | None, saved: int
+) -> Reduction:
+    return Reduction(kind=kind, from_turn=from_turn, to_turn=to_turn, tokens_saved=saved)
+
+
+def _viewable(exchanges: Iterable[Exchange]) -> Iterator[tuple[Exchange, int]]:
+    for exchange in exchanges:
+        for position in exchange.views:
+            if position >= exchange.skip and position not in exchange.viewed:
+                yield exchange, position
 
 
 def _size(candidate: tuple[Exchange, int]) -> int:

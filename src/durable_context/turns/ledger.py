@@ -14,7 +14,14 @@ from durable_context.models import LedgerEntry, LedgerKind, Message, ToolCall
 from durable_context.text import clean, message_text, one_line
 from durable_context.tokens import TokenCounter
 from durable_context.turns.ledger_cues import decisions, error_line, excerpt, is_error, short_line
-from durable_context.turns.ledger_rules import Fact, clock_times, facts_of, quoted_facts, said_facts
+from durable_context.turns.ledger_rules import (
+    Fact,
+    clock_times,
+    facts_of,
+    quoted_facts,
+    said_facts,
+    symbols,
+)
 
 ENTRIES_PER_TURN: Final = 40
 _KIND_VALUE: Final[dict[LedgerKind, float]] = {
@@ -43,6 +50,7 @@ _READING: Final = re.compile(
 _COMMAND: Final = re.compile(r"\s*\{\s*\"(?:command|cmd|script|input)\"\s*:\s*\"\s*")
 _FACTS_PER_TEXT: Final = 400
 _FACTS_PER_HEAP: Final = 12
+_TEXTS_PER_CALL: Final = 40
 _BURIED: Final = 4_000
 """Characters from which on a tool's result is a heap in which single facts weigh little."""
 
@@ -130,6 +138,7 @@ def _weighted(
     for call in message.tool_calls:
         arguments = excerpt(call.arguments)
         yield 2, chain(facts_of(arguments), quoted_facts(arguments))
+        yield 1, chain.from_iterable(map(symbols, islice(_texts(call), _TEXTS_PER_CALL)))
         yield 1, _call_facts(call, results.get(call.id))
 
 
@@ -171,6 +180,23 @@ def only_reads(call: ToolCall) -> bool:
         return True
     command = _COMMAND.match(call.arguments)
     return command is not None and _READING.match(call.arguments, command.end()) is not None
+
+
+def _texts(call: ToolCall) -> Iterator[str]:
+    """The texts among a call's arguments."""
+    try:
+        arguments: Any = json.loads(call.arguments) if len(call.arguments) < _BURIED else None
+    except (ValueError, RecursionError):
+        return
+    values: list[Any] = [arguments]
+    while values:
+        value = values.pop(0)
+        if isinstance(value, dict):
+            values += cast("dict[str, Any]", value).values()
+        elif isinstance(value, list):
+            values += cast("list[Any]", value)
+        elif isinstance(value, str):
+            yield value
 
 
 def _arguments(text: str) -> str:

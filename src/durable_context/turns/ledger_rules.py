@@ -42,7 +42,7 @@ _NO_IDENTIFIER: Final = re.compile(
     r"~?[\d.]+(?:st|nd|rd|th|am|pm|[kmgt]i?b?|ms|s|h|d|min|hrs?|px|em|[kmc]?[mg]|x|%|er|e|º|ª)"
     r"|\d+x\d+|[\d.]+[-–/:]{1,2}\w{1,12}|[\d.]+[a-z]?"
     r"|utf-?8|utf-?16|mp[34]|base64|sha-?\d+|md5|x86|x64|amd64|python[23]|h[1-6]|i18n|l10n|k8s|s3"
-    r"|web3|http[s23]|ipv[46]|(?-i:[a-z_]{2,}\d)",
+    r"|web3|http[s23]|ipv[46]|(?-i:[a-z_]{2,}\d|[a-z]+[.:]\d{1,2}|.*\.[A-Z][a-z]{1,4})|\d+:[a-z_.]+",
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"\+?\d[\d-]{5,18}\d|\d{5}|#\d{1,12}")
@@ -97,6 +97,10 @@ _CJK_DATE: Final = re.compile(r"(?:(?:19|20)\d\d年)?\d{1,2}月\d{1,2}[日号]")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _CLOCK: Final = re.compile(r"\b\d{1,2}(?::\d\d){0,2} ?(?:[aApP]\.?[mM]\b|Uhr\b)|\b\d{1,2}:\d\d\b")
 
+_SYMBOL: Final = re.compile(
+    r"(?<![\w./-])(?=\w{0,40}(?:[a-z0-9]_[a-zA-Z]|[a-z]\.[a-z_]|[a-z][A-Z]))"
+    r"[A-Za-z_]\w{2,40}(?:\.[A-Za-z_]\w{1,40}){0,4}(?![\w/])"
+)
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
 _QUOTED_CODE: Final = re.compile(r"\"([A-Z]{3,8})\"")
 _QUOTED_CHOICE: Final = re.compile(r"\"([a-z]{2,20}(?:_[a-z]{2,20}){1,4})\"(?!\s?:)")
@@ -142,6 +146,12 @@ def facts_of(text: str) -> Iterator[Fact]:
 def said_facts(text: str) -> Iterator[Fact]:
     """Facts that count when someone says them, but not among a tool's output."""
     return _matches("amount", _AMOUNT, text)
+
+
+def symbols(text: str) -> Iterator[Fact]:
+    """Names of code in a command: with an underscore, a dot or an inner capital."""
+    for match in _SYMBOL.finditer(text):
+        yield "identifier", match[0]
 
 
 def clock_times(text: str) -> Iterator[Fact]:
