@@ -268,6 +268,30 @@ async def test_pending_results_are_whole_while_there_is_room(client: ContextClie
     )
 
 
+async def test_signed_reasoning_is_whole_or_nothing(client: ContextClient):
+    """Providers refuse it when it was cut: what is pending needs it, raw turns give way whole."""
+    branch = await client.open_branch("c")
+    await branch.record_turn([{"role": "user", "content": "Do it all."}], continues=True)
+    thought = {
+        "type": "thinking",
+        "thinking": "The carrier pays for delays. " * 800,
+        "signature": "c2ln",
+    }
+    signed = [{"provider": "anthropic", "block": thought}]
+    pending = [calling(call("a", "go")) | {"reasoning": signed}, result("a", "gone")]
+    refused = await branch.prepare(None, budget=Budget(max_tokens=2_000), pending=pending)
+    _check_named(refused, "pending", COUNTER.count("The carrier pays for delays. " * 800))
+    await branch.record_turn(pending, continues=True)
+    wide = await branch.prepare(None, budget=Budget(max_tokens=8_000))
+    assert wide and thought in wide.to_anthropic()["messages"][1]["content"]
+    prepared = await branch.prepare(
+        None, budget=Budget(max_tokens=2_000), pending=exchange("b", "gone too")
+    )
+    assert prepared and not prepared.reasoning
+    check_prompt(prepared, 2, POLICY)
+    check_providers(prepared)
+
+
 async def test_images_in_raw_turns_are_left_out_by_budget_and_come_back_with_room(
     client: ContextClient,
 ):

@@ -38,7 +38,8 @@ POLICY = CompactionPolicy(
     retrieved_tokens=150,
 )
 
-asked = st.tuples(st.one_of(st.none(), contents.filter(bool)), budgets(), pending)
+places = st.one_of(st.none(), st.none(), st.integers(0, 24))
+asked = st.tuples(st.one_of(st.none(), contents.filter(bool)), budgets(), pending, places)
 steps = st.lists(
     st.one_of(
         turns.map(lambda turn: ("record", turn)),
@@ -62,7 +63,7 @@ async def test_every_prompt_is_within_budget_complete_and_valid(
 ):
     client._policy = POLICY
     branch = await client.open_branch(uuid4().hex)
-    head, last = 0, ("And then?", Budget(max_tokens=1_000_000), [])
+    head, last = 0, ("And then?", Budget(max_tokens=1_000_000), [], None)
     recorded: list[Turn] = []
     published: dict[UUID, Summary | Checkpoint] = {}
     for kind, argument in steps:
@@ -100,13 +101,20 @@ async def _check_published(branch: Branch, published: dict[UUID, Summary | Check
 
 
 async def _check(
-    branch: Branch, head: int, content: Any, budget: Budget, pending: list[dict[str, Any]]
+    branch: Branch,
+    newest: int,
+    content: Any,
+    budget: Budget,
+    pending: list[dict[str, Any]],
+    place: int | None,
 ) -> None:
+    at_turn = None if place is None or place > newest else place
+    head = newest if at_turn is None else at_turn
     message = None if content is None else {"role": "user", "content": content}
 
     async def prepare(limit: int) -> PreparedContext | BudgetExceeded:
         limited = budget.model_copy(update={"max_tokens": limit})
-        return await branch.prepare(message, budget=limited, pending=pending)
+        return await branch.prepare(message, budget=limited, pending=pending, at_turn=at_turn)
 
     try:
         prepared = await prepare(budget.max_tokens)
@@ -125,7 +133,7 @@ async def _check(
         return
     _check_prompt(prepared, head)
     state = await branch.inspect()
-    if state.checkpoint is not None and state.open_run_turn is None:
+    if at_turn is None and state.checkpoint is not None and state.open_run_turn is None:
         assert len(raw_turns(prepared)) <= POLICY.keep_raw_turns
 
 

@@ -127,6 +127,14 @@ async def test_compact_now_is_bounded_when_no_worker_runs(
     assert time.monotonic() - before < 2
 
 
+async def test_compact_now_is_bounded_by_a_server_that_never_answers(silent_address: str) -> None:
+    requests = CompactionRequests(silent_address)
+    before = time.monotonic()
+    with pytest.raises(CompactionTimeout):
+        await requests.compact_now(request(), timedelta(seconds=0.5))
+    assert time.monotonic() - before < 0.8
+
+
 async def test_compact_now_can_be_cancelled(branch: Branch, orchestration: Orchestration) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
