@@ -18,6 +18,7 @@ from durable_context.providers.incoming.reading import (
     Unreadable,
     arguments_text,
     is_fields,
+    is_items,
     rest_of,
     shown,
 )
@@ -56,9 +57,9 @@ class Reader:
     def to_chat(self, content: Fields) -> list[ChatMessage]:
         """One content; responses give a tool message each, then the rest of it."""
         role = content.get("role") or "user"
-        if role not in ROLES:
+        if not isinstance(role, str) or role not in ROLES:
             raise Unreadable(f"role {shown(role)} of a content is not one of {', '.join(ROLES)}")
-        parts = [_part(part) for part in content.get("parts") or ()]
+        parts = [part for part in _parts(content.get("parts")) if not _is_empty(part)]
         more = rest_of(content, "role", "parts")
         if ROLES[role] == "assistant":
             return [self._model(parts) | more]
@@ -110,8 +111,8 @@ class Reader:
         if response is not None and not is_fields(response):
             raise Unreadable(f"the response of {given.get('name')!r} is not an object")
         content = Content("gemini")
-        for part in given.get("parts") or ():
-            _add(_part(part), content)
+        for part in _parts(given.get("parts")):
+            _add(part, content)
         text = _response_text(response or {}, str(given.get("name")))
         if content.parts:
             content.parts.insert(0, {"type": "text", "text": text})
@@ -155,6 +156,14 @@ def plain(value: object) -> object:
     return value
 
 
+def _parts(value: object) -> list[Fields]:
+    if value is None:
+        return []
+    if not is_items(value):
+        raise Unreadable(f"parts is {shown(value)}, not a list")
+    return list(map(_part, value))
+
+
 def _part(value: object) -> Fields:
     part = plain(_dumped(value))
     if isinstance(part, str):
@@ -184,6 +193,11 @@ def _is_thought(part: Fields) -> bool:
     if part.get("thought"):
         return "function_call" not in part
     return not any(part.get(key) for key in PARTS)
+
+
+def _is_empty(part: Fields) -> bool:
+    """Whether nothing is lost without it: an empty text that nothing signs."""
+    return not part.get("text", "-") and not part.get("thought_signature")
 
 
 def _frame(part: Fields) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Content:
 
     def stand_in(self, block: Fields) -> None:
         """What only its provider can read, with a text for the others."""
+        check_values(block, "a block")
         self.say(clean(stand_in(block)))
         self._keep(block, None, len(self.parts) - 1)
 
@@ -54,6 +55,7 @@ class Content:
         self.calls.append({"id": call_id, "type": "function", "function": function})
 
     def _keep(self, block: Fields, call_id: str | None, part: int | None) -> None:
+        check_values(block, "a block")
         kept = Reasoning(provider=self._provider, block=dict(block), call_id=call_id, part=part)
         self.reasoning.append(kept)
 
@@ -93,14 +95,19 @@ def wanted(fields: Fields, key: str, what: str) -> str:
     raise Unreadable(f"a {what} needs {key!r} as text, not {shown(value)}")
 
 
+def check_values(value: object, where: str) -> None:
+    """That it can be stored as JSON."""
+    try:
+        stored_json.check_json(value, where)
+    except InvalidTurn as error:
+        raise Unreadable(str(error)) from None
+
+
 def arguments_text(value: object, name: str) -> str:
     """Arguments of a call as JSON text."""
     if isinstance(value, str):
         return value
-    try:
-        stored_json.check_json(value, f"an argument of {name!r}")
-    except InvalidTurn as error:
-        raise Unreadable(str(error)) from None
+    check_values(value, f"an argument of {name!r}")
     return json.dumps({} if value is None else value, ensure_ascii=False)
 
 

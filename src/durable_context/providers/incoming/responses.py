@@ -15,6 +15,7 @@ from durable_context.providers.incoming.reading import (
     Fields,
     Unreadable,
     arguments_text,
+    check_values,
     is_fields,
     is_items,
     rest_of,
@@ -62,6 +63,7 @@ class Answer:
         self.empty = True
 
     def add(self, item: Fields) -> None:
+        check_values(item, "the item")
         self.empty = False
         kind = item.get("type", "message")
         if kind == "reasoning":
