@@ -131,13 +131,14 @@ def check_responses(items: Sequence[Mapping[str, Any]]) -> None:
     assert items, "no input"
     _of_type(_adapter("responses"), list(items))
     _encodes(items)
-    waiting: list[str] = []
+    waiting: list[tuple[str, str]] = []
     reasoned = False
     for item, following in zip(items, [*items[1:], None], strict=True):
         kind = item["type"]
-        if kind == "function_call_output":
-            assert item["call_id"] in waiting, f"no call waits for {item['call_id']!r}"
-            waiting.remove(item["call_id"])
+        if kind in ("function_call_output", "custom_tool_call_output"):
+            waits = (kind.removesuffix("_output"), item["call_id"])
+            assert waits in waiting, f"no call waits for {waits}"
+            waiting.remove(waits)
             reasoned = False
             continue
         if kind == "message":
@@ -145,14 +146,14 @@ def check_responses(items: Sequence[Mapping[str, Any]]) -> None:
             assert not waiting, f"no results of {waiting}"
             if item["role"] != "assistant":
                 reasoned = False
-        if kind == "function_call":
-            assert 0 < len(item["call_id"]) <= 64 and item["call_id"] not in waiting
+        if kind in ("function_call", "custom_tool_call"):
+            assert 0 < len(item["call_id"]) <= 64 and item["call_id"] not in [i for _, i in waiting]
             assert IDS.fullmatch(item["name"]), item["name"]
-            waiting.append(item["call_id"])
+            waiting.append((kind, item["call_id"]))
         if kind == "reasoning":
             reasoned = True
             assert _is_output(following), "reasoning without its following item"
-        elif "id" in item:
+        elif kind in ("message", "function_call", "custom_tool_call") and "id" in item:
             assert reasoned, f"{item['id']} without its reasoning"
     assert not waiting, f"no results of {waiting}"
     roles = [item.get("role") for item in items]
@@ -161,7 +162,7 @@ def check_responses(items: Sequence[Mapping[str, Any]]) -> None:
 
 def _is_output(item: Mapping[str, Any] | None) -> bool:
     """Whether the model made it."""
-    if item is None or item["type"] == "function_call_output":
+    if item is None or item["type"].endswith("_call_output"):
         return False
     return item["type"] != "message" or item["role"] == "assistant"
 

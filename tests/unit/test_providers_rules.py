@@ -12,6 +12,7 @@ from durable_context import Message
 from durable_context.providers.outgoing.anthropic import to_anthropic
 from durable_context.providers.outgoing.gemini import to_gemini
 from durable_context.providers.outgoing.responses import to_responses_input
+from durable_context.turns.messages import turn_messages
 from tests.provider_requests import check_anthropic, check_gemini, check_responses
 from tests.provider_turns import PDF, PNG, anthropic, gemini, recorded, responses
 from tests.turns import call, calling, chat, result
@@ -228,6 +229,19 @@ class TestResponses:
         items = responses(recorded(*turn))
         check_responses(items)
         assert items == [{"type": "message", **USER}, call_item, output]
+
+    def test_a_custom_tool_is_called_and_answered_as_one(self):
+        patch = "*** Begin Patch\n+x\n"
+        turn = [
+            {"type": "message", **USER},
+            {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": patch},
+            {"type": "custom_tool_call_output", "call_id": "c", "output": "Done."},
+        ]
+        messages = recorded(*turn)
+        assert responses(messages) == turn
+        check_responses(turn)
+        check_responses(responses(turn_messages(turn[:2], "interrupted")))
+        assert anthropic(messages)["messages"][1]["content"][0]["input"] == {"input": patch}
 
     def test_a_phase_is_sent_back_without_reasoning_too(self):
         said = {"type": "message", **ANSWER, "phase": "commentary"}

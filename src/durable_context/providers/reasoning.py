@@ -14,7 +14,7 @@ that other providers read (see `stand_in`).
 
 ALONE: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 FRAMES: Final = frozenset(
-    {"tool_use", "tool_result", "message", "function_call", "function_call_output"}
+    {"tool_use", "tool_result", "message", "function_call", "custom_tool_call"}
 )
 GEMINI_DATA: Final = (
     "inline_data",

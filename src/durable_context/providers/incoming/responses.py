@@ -34,8 +34,10 @@ SERVER_ITEMS: Final = (
     "tool_search_output",
 )
 """Items of the service's own tools: they stay as they are, with a text for others."""
-OUTPUT: Final = ("function_call", "reasoning", *SERVER_ITEMS)
-ITEMS: Final = ("message", "function_call", "function_call_output", "reasoning", *SERVER_ITEMS)
+CALLS: Final = ("function_call", "custom_tool_call")
+RESULTS: Final = ("function_call_output", "custom_tool_call_output")
+OUTPUT: Final = (*CALLS, "reasoning", *SERVER_ITEMS)
+ITEMS: Final = ("message", *CALLS, *RESULTS, "reasoning", *SERVER_ITEMS)
 PARTS: Final = (
     "input_text",
     "input_image",
@@ -49,7 +51,7 @@ MARKS: Final = frozenset(PARTS) - {"refusal", "input_audio"}
 """Content parts that only this format has."""
 _CALL_FIELDS: Final = ("namespace", "caller", "async")
 _MESSAGE: Final = ("type", "role", "content", "id", "status", "phase")
-_CALL: Final = ("type", "call_id", "name", "arguments", "id", "status", "parsed_arguments")
+_CALL: Final = ("type", "call_id", "name", "arguments", "input", "id", "status", "parsed_arguments")
 
 
 class Answer:
@@ -68,8 +70,8 @@ class Answer:
         kind = item.get("type", "message")
         if kind == "reasoning":
             self._waiting.append(item)
-        elif kind == "function_call":
-            self._call(item)
+        elif kind in CALLS:
+            self._call(item, kind)
         elif kind == "message":
             self._message(item)
         else:
@@ -82,13 +84,16 @@ class Answer:
             self._content.keep(item, call_id=call_id)
         self._waiting = []
 
-    def _call(self, item: Fields) -> None:
-        call_id = wanted(item, "call_id", "function_call")
+    def _call(self, item: Fields, kind: str) -> None:
+        """A custom tool's input is text, which stands in the arguments as "input"."""
+        call_id = wanted(item, "call_id", kind)
         self._settle(call_id)
-        name = wanted(item, "name", "function_call")
-        self._content.call(call_id, name, arguments_text(item.get("arguments"), name))
+        name, given = wanted(item, "name", kind), item.get("arguments")
+        if kind == "custom_tool_call":
+            given = {"input": wanted(item, "input", kind)}
+        self._content.call(call_id, name, arguments_text(given, name))
         own = {key: item[key] for key in _CALL_FIELDS if item.get(key)}
-        self._framed.append((call_id, {"type": "function_call", **own}, item))
+        self._framed.append((call_id, {"type": kind, **own}, item))
         self._fields |= rest_of(item, *_CALL, *_CALL_FIELDS)
 
     def _message(self, item: Fields) -> None:
@@ -127,7 +132,7 @@ class Answer:
         self._settle(None)
         for place, own, item in self._framed:
             ids = {key: item[key] for key in ("id", "status") if thought and item.get(key)}
-            if len(own) + len(ids) > 1:
+            if len(own) + len(ids) > 1 or own["type"] == "custom_tool_call":
                 self._content.keep_at(place, own | ids)
         return self._content.message("assistant", **self._fields)
 
@@ -140,15 +145,17 @@ def to_chat(item: Fields) -> ChatMessage:
         if not is_items(content):
             return {"role": item.get("role"), "content": content, **more}
         return _content(content).message(str(item.get("role"))) | more
-    call_id = wanted(item, "call_id", "function_call_output")
-    output = item.get("output")
-    message: ChatMessage = {"role": "tool", "tool_call_id": call_id, "content": output}
-    if is_items(output):
-        read = _content(output).message("tool")
-        message |= read | {"content": read["content"] or ""}
-    elif not isinstance(output, str):
+    return _result(item, item["type"])
+
+
+def _result(item: Fields, kind: str) -> ChatMessage:
+    call_id, output = wanted(item, "call_id", kind), item.get("output")
+    if not (is_items(output) or isinstance(output, str)):
         raise Unreadable(f"the output of call {call_id!r} is {shown(output)}, not text or parts")
-    return message | rest_of(item, "type", "call_id", "output", "id", "status")
+    content = _content([output] if isinstance(output, str) else output)
+    more = rest_of(item, "type", "call_id", "output", "id", "status")
+    message = content.message("tool", tool_call_id=call_id, **more)
+    return message | {"content": message["content"] or ""}
 
 
 def _content(parts: Sequence[Any]) -> Content:

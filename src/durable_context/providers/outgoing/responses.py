@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from durable_context.providers.outgoing.media import Media, media_of
-from durable_context.providers.outgoing.names import safe_name
+from durable_context.providers.outgoing.names import arguments_object, safe_name
 from durable_context.providers.outgoing.spoken import Blocks, Slot, Spoken, part_text, spoken
 
 Item = dict[str, Any]
@@ -27,19 +27,26 @@ def to_responses_input(
     messages: Sequence[Mapping[str, Any]], *, blocks: Blocks | None = None
 ) -> list[Item]:
     """Input items; the instructions are the first, of role system."""
-    items = [item for one in spoken(messages, blocks or {}, "openai") for item in _items(one)]
+    custom: set[str] = set()
+    items: list[Item] = []
+    for one in spoken(messages, blocks or {}, "openai"):
+        items += _items(one, custom)
+        if one.calls:
+            custom = {slot.call["id"] for slot in one.calls if slot.call and _is_custom(slot)}
     if all(item.get("role") == "system" for item in items):
         items.append({"type": "message", "role": "user", "content": START})
     return items
 
 
-def _items(one: Spoken) -> Iterator[Item]:
+def _items(one: Spoken, custom: set[str]) -> Iterator[Item]:
+    """`custom`: those of the newest calls whose tools take text."""
     if one.role == "assistant":
         yield from _output(one)
     elif one.role == "tool":
         shown = one.text if one.text is not None else _content(one)
+        kind = "custom_tool_call" if one.answers in custom else "function_call"
         call_id = _call_id(one.answers)
-        yield {"type": "function_call_output", "call_id": call_id, "output": shown or ""}
+        yield {"type": f"{kind}_output", "call_id": call_id, "output": shown or ""}
     else:
         content: Any = one.text if one.text is not None else _content(one)
         if isinstance(content, str):
@@ -100,13 +107,20 @@ def _output_part(text: str, refused: bool) -> Item:
 def _call(slot: Slot) -> Item:
     assert slot.call is not None
     function = slot.call["function"]
+    said: Item = {"arguments": function["arguments"]}
+    if _is_custom(slot):
+        said = {"input": str(arguments_object(function["arguments"]).get("input", ""))}
     return {
         "type": "function_call",
         "call_id": _call_id(slot.call["id"]),
         "name": safe_name(function["name"]),
-        "arguments": function["arguments"],
+        **said,
         **slot.frame,
     }
+
+
+def _is_custom(slot: Slot) -> bool:
+    return slot.frame.get("type") == "custom_tool_call"
 
 
 def _call_id(call_id: str) -> str:
