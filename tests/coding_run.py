@@ -29,8 +29,8 @@ TOOLS = [
 ]
 BUDGET = Budget(max_tokens=8_000, instructions=INSTRUCTIONS, tools=TOOLS)
 COUNTER = token_counter("o200k_base")
-WHOLE_TOKENS = 350
-"""A pending result of this size is shown whole."""
+WHOLE_TOKENS = 4_000
+"""A pending result up to this size, half of the budget, is shown whole."""
 SMALLEST, LARGEST = 200, 100_000
 """Bytes of a result."""
 
@@ -84,10 +84,7 @@ def _lines(size: int, line: Callable[[int], str]) -> str:
 
 
 def check_call(
-    prepared: PreparedContext,
-    pending: Sequence[dict[str, Any]],
-    head_turn: int,
-    least_raw: int = 2,
+    prepared: PreparedContext, pending: Sequence[dict[str, Any]], head_turn: int
 ) -> None:
     """What holds at each model call of the run: its task, and its newest steps as they were."""
     check_prompt(prepared, head_turn, CompactionPolicy())
@@ -96,10 +93,12 @@ def check_call(
     assert contents.count(TASK) == 1
     raw = raw_turns(prepared)
     assert raw == list(range(head_turn - len(raw) + 1, head_turn + 1))
-    assert len(raw) >= min(least_raw, head_turn)
+    tokens = 0
     if pending:
         asked, answered = prepared.messages[-2:]
         assert asked["tool_calls"] == pending[0]["tool_calls"]
         assert answered["tool_call_id"] == pending[1]["tool_call_id"]
+        tokens = COUNTER.count(answered["content"])
         if COUNTER.fits(pending[1]["content"], WHOLE_TOKENS):
             assert answered["content"] == pending[1]["content"]
+    assert raw or tokens > BUDGET.limit / 4, "steps before the newest give way to that alone"

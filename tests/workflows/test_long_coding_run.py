@@ -65,7 +65,7 @@ async def _run(branch: Branch, orchestration: Orchestration) -> None:
     for step in steps(CALLS):
         prepared = await branch.prepare(None, budget=BUDGET, pending=answered)
         assert prepared
-        check_call(prepared, answered, head, least_raw=1)
+        check_call(prepared, answered, head)
         seen.update(kinds(prepared))
         if answered:
             head = (await branch.record_turn(answered, continues=True)).turn_no
