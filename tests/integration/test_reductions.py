@@ -24,15 +24,17 @@ async def test_reductions_happen_in_the_documented_order(client: ContextClient, 
     for _ in range(3):
         await compact_once(pool, branch.branch_uuid, POLICY)
     order = [
+        "digests_joined",
         "view",
         "raw_to_digest",
         "retrieved_dropped",
         "digests_joined",
         "node_to_headline",
-        "ledger_cut",
         "headline_to_words",
+        "ledger_cut",
         "raw_to_digest",
         "digests_joined",
+        "headlines_joined",
     ]
     full = await branch.prepare("What of SHP-0002?", budget=WIDE)
     assert full

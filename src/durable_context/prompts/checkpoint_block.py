@@ -10,7 +10,7 @@ from durable_context.models import LedgerKind
 from durable_context.prompts.block_tokens import label_tokens, message_overhead
 from durable_context.prompts.ledger_choice import Candidate
 from durable_context.prompts.ledger_lines import FactLine
-from durable_context.prompts.rendering import FOOT, LEDGER_HEADING
+from durable_context.prompts.rendering import FOOT, LEDGER_HEADING, turns_label
 from durable_context.prompts.state import StoredCheckpoint
 from durable_context.tokens import token_counter
 from durable_context.turns.ledger import ledger_line
@@ -21,14 +21,16 @@ _OLDER_LINE: Final = re.compile(r"- \[turn (\d+)\] ([a-z ]+): (.*)")
 @dataclass(slots=True)
 class Checkpointed:
     """The checkpoint. `short` counts the nodes that stand as headlines, `in_words` those of them
-    that stand as the first words of theirs; `lines` are those of the ledger once it was cut, and
-    None before.
+    that stand as the first words of theirs, and `joined` the oldest that share one line; `lines`
+    are those of the ledger once it was cut, and None before.
     """
 
     stored: StoredCheckpoint
     encoding: str
     short: int = 0
     in_words: int = 0
+    joined: int = 0
+    joined_line: str = ""
     lines: list[FactLine] | None = None
     nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     ledger: dict[str, Any] | None = None
@@ -47,8 +49,25 @@ class Checkpointed:
         total = message_overhead(self.encoding) + self.stored.token_count
         total -= sum(node["tokens"] - node["short_tokens"] for node in self.nodes[: self.short])
         total -= sum(self._saved_in_words(node) for node in self.nodes[: self.in_words])
+        if self.joined:
+            total -= sum(self._shown_tokens(n) for n in range(self.joined))
+            total += label_tokens(self.encoding, self.joined_line)
         whole = self.ledger["tokens"] if self.ledger else 0
         return total - whole + self.ledger_tokens
+
+    def join(self, count: int) -> None:
+        """The oldest `count` nodes in one line: the first words of the first and the last."""
+        first, last = self.nodes[0], self.nodes[count - 1]
+        label = turns_label(first["from_turn"], last["to_turn"])
+        words = (_words(node) for node in (first, last))
+        self.joined, self.joined_line = count, f"{label} {' '.join(words)}\n"
+
+    def _shown_tokens(self, position: int) -> int:
+        node = self.nodes[position]
+        if position >= self.short:
+            return node["tokens"]
+        saved = self._saved_in_words(node) if position < self.in_words else 0
+        return node["short_tokens"] - saved
 
     @staticmethod
     def _saved_in_words(node: dict[str, Any]) -> int:
@@ -78,7 +97,9 @@ class Checkpointed:
                 yield Candidate("checkpoint", int(found[1]), kind, value, tokens, 1)
 
     def node_texts(self) -> Iterator[str]:
-        for position, node in enumerate(self.nodes):
+        if self.joined:
+            yield self.joined_line
+        for position, node in list(enumerate(self.nodes))[self.joined :]:
             if position < self.in_words and self._saved_in_words(node):
                 yield node["words"]
             elif position < self.short:
@@ -96,3 +117,8 @@ class Checkpointed:
             ledger = self.ledger
             return self.stored.text[ledger["start"] : ledger["end"]] if ledger else ""
         return LEDGER_HEADING + "".join(line.text for line in self.lines) if self.lines else ""
+
+
+def _words(node: dict[str, Any]) -> str:
+    line: str = node.get("words", node["short"])
+    return line.partition("] ")[2].rstrip("\n")

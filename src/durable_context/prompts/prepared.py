@@ -37,6 +37,7 @@ ReductionKind = Literal[
     "node_to_headline",
     "ledger_cut",
     "headline_to_words",
+    "headlines_joined",
 ]
 
 

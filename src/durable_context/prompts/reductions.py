@@ -6,20 +6,19 @@ state of all is over budget, and a budget of exactly that size is met.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from durable_context.policy import CompactionPolicy
-from durable_context.prompts.block_tokens import frame_tokens
 from durable_context.prompts.blocks import (
     Exchange,
     Line,
     Parts,
     digest_line,
-    joined,
 )
+from durable_context.prompts.digesting import joined_states, totals_without_facts
 from durable_context.prompts.ledger_parts import cut_ledger, fill_ledger, show_ledger
+from durable_context.prompts.pending import tightened
 from durable_context.prompts.prepared import Reduction, ReductionKind
-from durable_context.prompts.rendering import DIGEST_HEAD
 from durable_context.prompts.restoring import restore_raw
 from durable_context.prompts.state import TailTurn
 from durable_context.prompts.wider_views import widen_views
@@ -37,6 +36,7 @@ def reduce_to(
     """
     reducer = _Reducer(parts, limit, policy, counter)
     for stage in (
+        reducer.join_old_digests,
         reducer.show_views,
         reducer.digest_older_turns,
         reducer.drop_retrieved,
@@ -46,6 +46,7 @@ def reduce_to(
         reducer.cut_ledger,
         reducer.digest_newest_turn,
         reducer.join_digests,
+        reducer.tighten_pending,
     ):
         if reducer.fits:
             break
@@ -85,6 +86,16 @@ class _Reducer:
         if self.parts.pending is not None:
             self._show_views([self.parts.pending])
 
+    def tighten_pending(self) -> None:
+        """Ever smaller views of what is pending, where many at once leave no room."""
+        pending = self.parts.pending
+        if pending is None:
+            return
+        for positions in tightened(pending, self.counter):
+            self.views += [(self.stage, pending, position) for position in positions]
+            if self.fits:
+                return
+
     def _show_views(self, exchanges: Sequence[Exchange]) -> None:
         over = self.parts.tokens - self.limit
         for exchange, position in sorted(_viewable(exchanges), key=_size, reverse=True):
@@ -110,7 +121,7 @@ class _Reducer:
         """
         raw = self.parts.raw
         digested, lines = self.parts.digested, self.parts.lines
-        totals = self._totals_without_facts(raw, keep)
+        totals = totals_without_facts(self.parts, keep)
         for count, total in enumerate(totals):
             if total <= self.limit:
                 self._digest_first(count, raw, digested, lines)
@@ -121,19 +132,6 @@ class _Reducer:
             self._digest_first(smallest, raw, digested, lines)
         gone = raw[: len(raw) - len(self.parts.raw)]
         self.digested += [(self.stage, exchange) for exchange in gone]
-
-    def _totals_without_facts(self, raw: list[Exchange], keep: int) -> list[int]:
-        """Tokens of the prompt with the first 0, 1, 2 ... raw turns as digests."""
-        frame = 0 if self.parts.lines else frame_tokens(self.parts.encoding, DIGEST_HEAD)
-        total = self.parts.tokens - self.parts.ledger_tokens
-        totals = [total]
-        for exchange in raw[: len(raw) - keep]:
-            assert exchange.turn is not None
-            line = digest_line(exchange.turn, self.parts.encoding)
-            total += line.tokens - exchange.tokens + frame
-            frame = 0
-            totals.append(total)
-        return totals
 
     def _digest_first(
         self, count: int, raw: list[Exchange], digested: list[TailTurn], lines: list[Line]
@@ -157,6 +155,27 @@ class _Reducer:
             saved = before - self.parts.tokens
             self._note("retrieved_dropped", block.from_turn, block.to_turn, saved)
 
+    def join_old_digests(self) -> None:
+        """Where digests, since compaction is behind, take more than half of the limit, the oldest
+        of them to one line a segment: before newer turns give way to them.
+        """
+        lines, before = self.parts.lines, self.parts.tokens
+        over = self.parts.digest_tokens - self.limit // 2
+        states = islice(
+            joined_states(lines, self.policy, self.counter),
+            -(-len(lines) // self.policy.segment_turns),
+        )
+        best, most = lines, 0
+        for state, saved in states:
+            if most >= over:
+                break
+            if saved > most:
+                best, most = state, saved
+        if most > 0:
+            self._set_lines(best)
+            saved = before - self.parts.tokens
+            self._note("digests_joined", best[0].from_turn, best[-1].to_turn, saved)
+
     def join_digests(self) -> None:
         """Oldest digests to one line a segment; then segments to one line, and so on.
 
@@ -167,7 +186,7 @@ class _Reducer:
         before = self.parts.tokens
         without_facts = smallest = before - self.parts.ledger_tokens
         best = self.parts.lines
-        for state, saved in self._joined_states(self.parts.lines):
+        for state, saved in joined_states(self.parts.lines, self.policy, self.counter):
             if without_facts - saved < smallest:
                 smallest, best = without_facts - saved, state
             if smallest <= self.limit and self._fits_with(best):
@@ -184,22 +203,6 @@ class _Reducer:
     def _set_lines(self, lines: list[Line]) -> None:
         self.parts.lines = lines
         self._show_ledger()
-
-    def _joined_states(self, lines: list[Line]) -> Iterator[tuple[list[Line], int]]:
-        size = self.policy.segment_turns
-        saved = 0
-        while len(lines) > 1:
-            done: list[Line] = []
-            start = 0
-            while start < len(lines):
-                group = _group(lines, start, size)
-                line = joined(group, self.policy.digest_tokens, self.counter)
-                saved += sum(member.tokens for member in group) - line.tokens
-                done.append(line)
-                start += len(group)
-                yield [*done, *lines[start:]], saved
-            lines = done
-            size *= self.policy.fan_out
 
     def shorten_nodes(self) -> None:
         """Summary nodes to their headlines, oldest first."""
@@ -229,6 +232,20 @@ class _Reducer:
             checkpoint.in_words += 1
             saved = before - self.parts.tokens
             self._note("headline_to_words", node["from_turn"], node["to_turn"], saved)
+
+    def join_headlines(self) -> None:
+        """Oldest nodes to one line, as digests are."""
+        checkpoint = self.parts.checkpoint
+        if checkpoint is None or len(checkpoint.nodes) < 2:
+            return
+        before = self.parts.tokens
+        for count in range(2, len(checkpoint.nodes) + 1):
+            checkpoint.join(count)
+            if self.fits:
+                break
+        first, last = checkpoint.nodes[0], checkpoint.nodes[checkpoint.joined - 1]
+        saved = before - self.parts.tokens
+        self._note("headlines_joined", first["from_turn"], last["to_turn"], saved)
 
     def use_room_left(self) -> None:
         """For the newest turns raw, for more of what is shown as views, and for the best facts.
@@ -308,12 +325,3 @@ def _viewable(exchanges: Iterable[Exchange]) -> Iterator[tuple[Exchange, int]]:
 def _size(candidate: tuple[Exchange, int]) -> int:
     exchange, position = candidate
     return exchange.message_tokens[position]
-
-
-def _group(lines: list[Line], start: int, size: int) -> list[Line]:
-    """Lines from `start` on that cover at most `size` turns; at least one."""
-    limit = lines[start].from_turn + size
-    end = start + 1
-    while end < len(lines) and lines[end].to_turn < limit:
-        end += 1
-    return lines[start:end]

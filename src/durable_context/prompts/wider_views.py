@@ -1,5 +1,5 @@
-"""Room that is left in a reduced prompt goes to its newest views: the model is to read what it just
-asked for.
+"""Room that is left in a reduced prompt goes to what is shown as views, the newest first: the model
+is to read what it just asked for.
 """
 
 from collections.abc import Iterator
@@ -16,31 +16,33 @@ _WORTH_IT = 50
 
 
 def widen_views(parts: Parts, max_tokens: int, counter: TokenCounter) -> None:
-    """Show more of messages that are shown as views, or all, in up to `max_tokens` more."""
+    """Show messages whole that are shown as views, or more of those that are pending, in up to
+    `max_tokens` more.
+    """
+    widened = 0
     for exchange, position in _newest_views(parts):
-        if max_tokens < _WORTH_IT:
+        if max_tokens < _WORTH_IT or widened == _WIDENED:
             return
         before = exchange.shown_tokens(position)
-        _widen(exchange, position, before + max_tokens, counter)
+        if exchange.message_tokens[position] <= before + max_tokens:
+            exchange.viewed.remove(position)
+        elif exchange.turn is None:  # a recorded one was tokenized once, and is not again
+            _widen(exchange, position, before + max_tokens, counter)
+            widened += 1
         max_tokens -= exchange.shown_tokens(position) - before
 
 
 def _newest_views(parts: Parts) -> Iterator[tuple[Exchange, int]]:
-    found = 0
     for exchange in reversed(parts.raw_and_pending):
         for position in sorted(exchange.viewed, reverse=True):
-            if not is_pointer(exchange.messages[position]) and found < _WIDENED:
-                found += 1
+            if not is_pointer(exchange.messages[position]):
                 yield exchange, position
 
 
 def _widen(exchange: Exchange, position: int, limit: int, counter: TokenCounter) -> None:
-    if exchange.message_tokens[position] <= limit:
-        exchange.viewed.remove(position)
-        return
     message = exchange.messages[position]
-    framed = counter.count_message(message.model_copy(update={"content": ""}))
+    framed = exchange.counted(message.model_copy(update={"content": ""}), position, counter)
     wider = view_of(message, max_tokens=max(limit - framed, 1), counter=counter)
-    tokens = counter.count_message(wider)
+    tokens = exchange.counted(wider, position, counter)
     if exchange.views[position].tokens < tokens <= limit:
         exchange.views = {**exchange.views, position: View(wider, tokens)}
