@@ -40,7 +40,7 @@ async def test_reductions_happen_in_the_documented_order(client: ContextClient, 
     assert full
     seen: set[str] = set()
     smallest = full.token_count
-    for limit in range(full.token_count, 0, -25):
+    for limit in range(full.token_count, 0, -7):
         prepared = await branch.prepare("What of SHP-0002?", budget=Budget(max_tokens=limit))
         if isinstance(prepared, BudgetExceeded):
             break
