@@ -46,6 +46,7 @@ def reduce_to(
         reducer.cut_ledger,
         reducer.digest_newest_turn,
         reducer.join_digests,
+        reducer.join_headlines,
         reducer.tighten_pending,
     ):
         if reducer.fits:
