@@ -35,12 +35,15 @@ def reduce_to(
     shorten.
     """
     reducer = _Reducer(parts, limit, policy, counter)
+    if reducer.fits:
+        return []
     for stage in (
         reducer.join_old_digests,
         reducer.show_views,
         reducer.digest_older_turns,
         reducer.drop_retrieved,
         reducer.join_digests,
+        reducer.digest_turn_before_pending,
         reducer.shorten_nodes,
         reducer.show_pending_views,
         reducer.cut_ledger,
@@ -108,7 +111,12 @@ class _Reducer:
         self._show_ledger()
 
     def digest_older_turns(self) -> None:
-        self._digest_turns(keep=0 if self.parts.pending else 1)
+        self._digest_turns(keep=1)
+
+    def digest_turn_before_pending(self) -> None:
+        """The newest turn, where exchanges are pending, which are newer."""
+        if self.parts.pending is not None:
+            self._digest_turns(keep=0)
 
     def digest_newest_turn(self) -> None:
         """The newest turn too, and what was left of the others; their facts are cut already."""
