@@ -106,7 +106,7 @@ def _parts(
 
 
 def _raw(turn: TailTurn, policy: CompactionPolicy) -> Exchange:
-    exchange = Exchange(turn, turn.messages, turn.message_tokens, turn.views, turn.facts)
+    exchange = Exchange(turn, turn.messages, turn.message_tokens, turn.views)
     return _large_results_as_views(exchange, policy)
 
 

@@ -67,7 +67,7 @@ class Exchange:
     messages: tuple[Message, ...]
     message_tokens: tuple[int, ...]
     views: dict[int, View]
-    facts: tuple[Fact, ...]
+    pending_facts: tuple[Fact, ...] = ()
     skip: int = 0
     viewed: set[int] = field(default_factory=set[int])
     differs: Callable[[Message, int], int] | None = None
@@ -76,6 +76,10 @@ class Exchange:
         """Tokens of a message in that place, as the budget's model counts them."""
         extra = self.differs(message, position) if self.differs else 0
         return counter.count_message(message) + extra
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        return self.turn.facts if self.turn else self.pending_facts
 
     @property
     def turn_no(self) -> int | None:

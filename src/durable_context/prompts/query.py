@@ -45,18 +45,28 @@ with branch as materialized (
 
 # The raw part of an open run begins at a multiple of half its size: it moves once for many turns,
 # so that a provider's cache holds what is before and in it.
-_TAIL = f""", tail as materialized (
+_TAIL = f""", run as materialized (
+    select case when b.open_run_turn is not null then (
+        select min(s.turn_no) from (
+            select t.turn_no, sum(t.raw_tokens) over (order by t.turn_no) - t.raw_tokens as before,
+                sum(t.raw_tokens) over () as total
+            from durable_context.visible_turns t
+            where t.tenant = $1 and t.seen_by = $2 and t.turn_no <= b.head_turn
+                and t.turn_no > b.checkpoint_turn and t.turn_no >= b.open_run_turn
+        ) s
+        where s.before >= ceil((s.total - $5::integer)::float8 / greatest($5 / 2, 1))
+            * greatest($5 / 2, 1)
+    ) end as raw_from
+    from branch b
+), tail as materialized (
     select t.branch_uuid, t.turn_no, t.digest, t.digest_tokens, t.ledger, t.messages,
         t.message_tokens, t.views, t.artifact_count,
         t.turn_no > b.head_turn - $3
         or (b.checkpoint_turn = 0 and b.head_turn < $4)
-        or (t.turn_no >= b.open_run_turn and sum(t.raw_tokens) over older - t.raw_tokens
-            >= ceil((sum(t.raw_tokens) over run - $5::integer)::float8 / greatest($5 / 2, 1))
-                * greatest($5 / 2, 1)) as raw
-    from branch b
+        or t.turn_no >= r.raw_from as raw
+    from branch b cross join run r
     join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
         and t.turn_no > b.checkpoint_turn and t.turn_no <= b.head_turn
-    window run as (partition by t.turn_no >= b.open_run_turn), older as (run order by t.turn_no)
 ), whole as materialized (
     select t.turn_no, a.message_no, a.part_no, c.compression, c.size, c.sha256, c.data
     from tail t

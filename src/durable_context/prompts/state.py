@@ -1,6 +1,9 @@
 """What the one read before a model call returns: everything of a branch that a prompt may need."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -46,17 +49,26 @@ class Fact(NamedTuple):
     mentions: int
 
 
-class TailTurn(NamedTuple):
-    """A turn after the checkpoint. Only raw turns carry messages; `views` is keyed by position."""
+@dataclass(frozen=True)
+class TailTurn:
+    """A turn after the checkpoint. Only raw turns carry messages; `views` is keyed by position.
+
+    `ledger` are the facts as they are stored, which raw turns seldom need as `facts`.
+    """
 
     turn_no: int
     digest: str
     digest_tokens: int
-    facts: tuple[Fact, ...]
+    ledger: Sequence[dict[str, Any]]
+    encoding: str
     messages: tuple[Message, ...]
     message_tokens: tuple[int, ...]
     views: dict[int, View]
     raw: bool
+
+    @cached_property
+    def facts(self) -> tuple[Fact, ...]:
+        return tuple(_fact(fact, self.encoding) for fact in self.ledger)
 
 
 class StoredCheckpoint(NamedTuple):
@@ -223,7 +235,8 @@ def _tail_turn(
         turn_no,
         digest,
         digest_tokens,
-        tuple(_fact(fact, encoding) for fact in ledger),
+        ledger,
+        encoding,
         tuple(
             sendable(whole_again(message, contents.get((turn_no, position), {})))
             for position, message in enumerate(stored)
