@@ -9,8 +9,7 @@ from durable_context import stored_json
 from durable_context.models import LedgerKind
 from durable_context.prompts.block_tokens import label_tokens, message_overhead
 from durable_context.prompts.ledger_choice import Candidate
-from durable_context.prompts.ledger_lines import FactLine
-from durable_context.prompts.rendering import FOOT, LEDGER_HEADING, turns_label
+from durable_context.prompts.rendering import FOOT, turns_label
 from durable_context.prompts.state import StoredCheckpoint
 from durable_context.tokens import token_counter
 from durable_context.turns.ledger import ledger_line
@@ -21,8 +20,8 @@ _OLDER_LINE: Final = re.compile(r"- \[turn (\d+)\] ([a-z ]+): (.*)")
 @dataclass(slots=True)
 class Checkpointed:
     """The checkpoint. `short` counts the nodes that stand as headlines, `in_words` those of them
-    that stand as the first words of theirs, and `joined` the oldest that share one line; `lines`
-    are those of the ledger once it was cut, and None before.
+    that stand as the first words of theirs, and `joined` the oldest that share one line; `cut`:
+    without its ledger.
     """
 
     stored: StoredCheckpoint
@@ -31,7 +30,7 @@ class Checkpointed:
     in_words: int = 0
     joined: int = 0
     joined_line: str = ""
-    lines: list[FactLine] | None = None
+    cut: bool = False
     nodes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     ledger: dict[str, Any] | None = None
 
@@ -76,10 +75,7 @@ class Checkpointed:
 
     @property
     def ledger_tokens(self) -> int:
-        if self.lines is None:
-            return self.ledger["tokens"] if self.ledger else 0
-        lines = sum(line.tokens for line in self.lines)
-        return lines + label_tokens(self.encoding, LEDGER_HEADING) if lines else 0
+        return self.ledger["tokens"] if self.ledger and not self.cut else 0
 
     def facts(self) -> Iterator[Candidate]:
         """What is at hand for a ledger that is cut: more than it shows whole."""
@@ -87,14 +83,14 @@ class Checkpointed:
             return
         if "facts" in self.ledger:
             for turn_no, *fact in stored_json.loads(self.ledger["facts"]):
-                yield Candidate("checkpoint", turn_no, *fact)
+                yield Candidate(turn_no, *fact)
             return
         counter = token_counter(self.encoding)  # a checkpoint of an older version
         for line in self.stored.text[self.ledger["start"] : self.ledger["end"]].splitlines():
             if found := _OLDER_LINE.fullmatch(line):
                 kind, value = cast(LedgerKind, found[2]), found[3]
                 tokens = counter.count(ledger_line(kind, value))
-                yield Candidate("checkpoint", int(found[1]), kind, value, tokens, 1)
+                yield Candidate(int(found[1]), kind, value, tokens, 1)
 
     def node_texts(self) -> Iterator[str]:
         if self.joined:
@@ -113,10 +109,9 @@ class Checkpointed:
         return [head, *self.node_texts(), self._ledger_text() + FOOT]
 
     def _ledger_text(self) -> str:
-        if self.lines is None:
-            ledger = self.ledger
-            return self.stored.text[ledger["start"] : ledger["end"]] if ledger else ""
-        return LEDGER_HEADING + "".join(line.text for line in self.lines) if self.lines else ""
+        if self.ledger is None or self.cut:
+            return ""
+        return self.stored.text[self.ledger["start"] : self.ledger["end"]]
 
 
 def _words(node: dict[str, Any]) -> str:

@@ -6,12 +6,10 @@ and less the more it costs.
 
 from collections.abc import Iterable
 from math import log2
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from durable_context.models import LedgerKind
 from durable_context.turns.ledger import fact_value
-
-Place = Literal["viewed", "digests", "checkpoint"]
 
 _AGE: Final = 2.5
 _COST: Final = 0.15
@@ -19,9 +17,8 @@ _COST: Final = 0.15
 
 
 class Candidate(NamedTuple):
-    """A fact and where it would stand. `turn_no` is the turn that named it, `tokens` its line's."""
+    """A fact. `turn_no` is the turn that named it, `tokens` its line's."""
 
-    place: Place
     turn_no: int
     kind: LedgerKind
     value: str

@@ -1,17 +1,17 @@
 """Which facts of the ledger the parts of a prompt show, whole or once it was cut."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from durable_context.prompts.block_tokens import frame_tokens, label_tokens
+from durable_context.prompts.block_tokens import frame_tokens
 from durable_context.prompts.blocks import Exchange, Parts
-from durable_context.prompts.ledger_choice import Candidate, Place, chosen
+from durable_context.prompts.ledger_choice import Candidate, chosen
 from durable_context.prompts.ledger_lines import (
     FactLine,
     digested_facts,
     first_turn_with_facts,
     newest_facts,
 )
-from durable_context.prompts.rendering import LEDGER_HEADING, LEDGER_TAIL_HEAD
+from durable_context.prompts.rendering import LEDGER_TAIL_HEAD
 from durable_context.text import message_text
 from durable_context.turns.ledger import ledger_line
 
@@ -34,24 +34,19 @@ def cut_ledger(parts: Parts) -> None:
     """Leave no facts: what room there is in the end is for the best of them."""
     parts.facts, parts.viewed_facts = [], []
     if parts.checkpoint is not None:
-        parts.checkpoint.lines = []
+        parts.checkpoint.cut = True
 
 
 def fill_ledger(parts: Parts, max_tokens: int) -> None:
-    """As much of a ledger that was cut as fits."""
-    viewed = _viewed(parts)
-    if viewed:
-        max_tokens -= frame_tokens(parts.encoding, LEDGER_TAIL_HEAD)
-    if parts.checkpoint is not None:
-        max_tokens -= label_tokens(parts.encoding, LEDGER_HEADING)
+    """As much of a ledger that was cut as fits, in a block of its own: it is chosen anew for each
+    prompt, and what stands before it stays as it is.
+    """
     newest = parts.newest_turn
-    lines: dict[Place, list[FactLine]] = {"viewed": [], "digests": [], "checkpoint": []}
-    for fact in chosen(_candidates(parts, viewed), _said(parts), newest, max_tokens):
-        text = ledger_line(fact.kind, fact.value)
-        lines[fact.place].append(FactLine(fact.turn_no, text, fact.tokens))
-    parts.viewed_facts, parts.facts = lines["viewed"], lines["digests"]
-    if parts.checkpoint is not None:
-        parts.checkpoint.lines = lines["checkpoint"]
+    room = max_tokens - frame_tokens(parts.encoding, LEDGER_TAIL_HEAD)
+    parts.viewed_facts = [
+        FactLine(fact.turn_no, ledger_line(fact.kind, fact.value), fact.tokens)
+        for fact in chosen(_candidates(parts), _said(parts), newest, room)
+    ]
 
 
 def _viewed(parts: Parts) -> list[Exchange]:
@@ -68,13 +63,13 @@ def _said_from(parts: Parts, first: int) -> dict[int, str]:
     return said
 
 
-def _candidates(parts: Parts, viewed: Iterable[Exchange]) -> Iterator[Candidate]:
-    for exchange in viewed:
+def _candidates(parts: Parts) -> Iterator[Candidate]:
+    for exchange in _viewed(parts):
         for fact in exchange.facts:
-            yield Candidate("viewed", exchange.turn_no or parts.newest_turn, *fact)
+            yield Candidate(exchange.turn_no or parts.newest_turn, *fact)
     for turn in parts.digested[-_LOOKED_AT:]:
         for fact in turn.facts:
-            yield Candidate("digests", turn.turn_no, *fact)
+            yield Candidate(turn.turn_no, *fact)
     if parts.checkpoint is not None:
         yield from parts.checkpoint.facts()
 

@@ -170,6 +170,8 @@ class _Reducer:
         """
         lines, before = self.parts.lines, self.parts.tokens
         over = self.parts.digest_tokens - self.limit // 2
+        if len(lines) <= 2 * self.policy.segment_turns:
+            return
         states = islice(
             joined_states(lines, self.policy, self.counter),
             -(-len(lines) // self.policy.segment_turns),
