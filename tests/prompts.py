@@ -43,7 +43,7 @@ def check_tokens(prepared: PreparedContext) -> None:
 
 def _countable(prepared: PreparedContext) -> list[Message]:
     """What the count is of: binary parts count as what they cost whole, and reasoning counts."""
-    messages = [_parsed(message) for message in prepared.messages]
+    messages = [_parsed(message) for message in prepared._whole_messages]
     for said in prepared.reasoning:
         message = messages[said.message]
         messages[said.message] = message.model_copy(update={"reasoning": said.blocks})

@@ -3,7 +3,7 @@
 from typing import Any
 
 from durable_context import PreparedContext
-from tests.provider_requests import check_anthropic, check_gemini, check_responses
+from tests.provider_requests import check_anthropic, check_chat, check_gemini, check_responses
 
 
 def requests_of(prepared: PreparedContext) -> dict[str, Any]:
@@ -17,6 +17,7 @@ def requests_of(prepared: PreparedContext) -> dict[str, Any]:
 
 
 def check_providers(prepared: PreparedContext) -> None:
+    check_chat(prepared.messages)
     check_anthropic(prepared.to_anthropic())
     check_gemini(prepared.to_gemini())
     check_responses(prepared.to_responses_input())

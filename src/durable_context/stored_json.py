@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 from durable_context.errors import InvalidTurn
 from durable_context.models import LedgerEntry, Message
+from durable_context.showing import shown
 
 DEEPEST = 64
 LARGEST_BITS = 1024
@@ -31,22 +32,22 @@ def check_json(value: object, where: str, depth: int = 0) -> None:
     elif isinstance(value, dict):
         for key, item in cast(dict[object, object], value).items():
             if not isinstance(key, str):
-                raise InvalidTurn(f"{where} has a key {key!r:.80}; keys must be text")
-            check_json(item, f"{where}[{key!r:.40}]", depth + 1)
+                raise InvalidTurn(f"{where} has a key {shown(key)}; keys must be text")
+            check_json(item, f"{where}[{shown(key, 40)}]", depth + 1)
     elif isinstance(value, list | tuple):
         for position, item in enumerate(cast(list[object], value)):
             check_json(item, f"{where}[{position}]", depth + 1)
     else:
         raise InvalidTurn(
-            f"{where} is {type(value).__name__} {value!r:.80}; allowed are text, numbers, booleans,"
-            " None, lists and dicts of these"
+            f"{where} is {type(value).__name__} {shown(value)}; allowed are text, numbers,"
+            " booleans, None, lists and dicts of these"
         )
 
 
 def check_json_object(value: object, where: str) -> None:
     """The same for what must be a dict."""
     if not isinstance(value, dict):
-        raise InvalidTurn(f"{where} is {value!r:.80}; it must be a dict")
+        raise InvalidTurn(f"{where} is {shown(value)}; it must be a dict")
     check_json(cast(object, value), where)
 
 

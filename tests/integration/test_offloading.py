@@ -238,7 +238,10 @@ async def test_a_tool_may_return_an_image(branch: Branch):
     prepared = await _prepared(branch)
     [image] = await branch.artifacts()
     assert image.source == "part" and image.handle in prepared.messages[2]["content"][1]["text"]
-    assert (await prepared.load_parts()).messages[2]["content"] == [TEXT_PART, IMAGE_PART]
+    loaded = await prepared.load_parts()
+    assert loaded.messages[2] == prepared.messages[2], "chat takes images from users alone"
+    shown = loaded.to_responses_input()[2]["output"]
+    assert shown[1]["image_url"] == IMAGE_PART["image_url"]["url"]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from durable_context.prompts.model_counting import count_for_model
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
 from durable_context.prompts.state import (
-    Fact,
     PromptState,
     RetrievedArtifact,
     RetrievedLeaf,
@@ -36,7 +35,6 @@ from durable_context.prompts.text import blocks_of, prompt
 from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
 from durable_context.tool_tokens import count_tools
-from durable_context.turns.ledger import ledger_line, ledger_of
 from durable_context.turns.row import is_shown_as_view, message_view
 
 
@@ -135,21 +133,7 @@ def _pending(
         if view is not None:
             views[position] = View(*view)
     # Whole as far as the budget allows: the model has not read them, and no handle stands for them.
-    facts = _facts(messages, counter) if views else ()
-    return Exchange(None, tuple(messages), tokens, views, facts)
-
-
-def _facts(messages: Sequence[Message], counter: TokenCounter) -> tuple[Fact, ...]:
-    """What recording will find, for messages that may have to be shown as views."""
-    return tuple(
-        Fact(
-            entry.kind,
-            entry.value,
-            counter.count(ledger_line(entry.kind, entry.value)),
-            entry.mentions,
-        )
-        for entry in ledger_of(messages)
-    )
+    return Exchange(None, tuple(messages), tokens, views, encoding=counter.encoding)
 
 
 def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, int]]:

@@ -12,6 +12,7 @@ from durable_context.prompts.excerpts import RetrievedBlock
 from durable_context.prompts.ledger_lines import (
     FactLine,
     Shortened,
+    found_facts,
 )
 from durable_context.prompts.rendering import (
     DIGEST_HEAD,
@@ -21,7 +22,7 @@ from durable_context.prompts.rendering import (
 )
 from durable_context.prompts.state import Fact, TailTurn, View
 from durable_context.text import message_text
-from durable_context.tokens import TokenCounter
+from durable_context.tokens import TokenCounter, token_counter
 from durable_context.turns.messages import call_text
 
 
@@ -67,10 +68,11 @@ class Exchange:
     messages: tuple[Message, ...]
     message_tokens: tuple[int, ...]
     views: dict[int, View]
-    pending_facts: tuple[Fact, ...] = ()
+    encoding: str = ""
     skip: int = 0
     viewed: set[int] = field(default_factory=set[int])
     differs: Callable[[Message, int], int] | None = None
+    pending_facts: tuple[Fact, ...] | None = None
 
     def counted(self, message: Message, position: int, counter: TokenCounter) -> int:
         """Tokens of a message in that place, as the budget's model counts them."""
@@ -79,7 +81,12 @@ class Exchange:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        return self.turn.facts if self.turn else self.pending_facts
+        """Of what is pending, what recording will find, looked for where it matters."""
+        if self.turn is not None:
+            return self.turn.facts
+        if self.pending_facts is None:
+            self.pending_facts = found_facts(self.messages, token_counter(self.encoding))
+        return self.pending_facts
 
     @property
     def turn_no(self) -> int | None:

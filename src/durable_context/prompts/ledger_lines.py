@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.state import Fact, TailTurn
-from durable_context.turns.ledger import ledger_line
+from durable_context.tokens import TokenCounter
+from durable_context.turns.ledger import ledger_line, ledger_of
 
 Key = tuple[str, str]
 SMALLEST_LINE = 5
@@ -24,6 +26,19 @@ class FactLine(NamedTuple):
     turn_no: int | None
     text: str
     tokens: int
+
+
+def found_facts(messages: Sequence[Message], counter: TokenCounter) -> tuple[Fact, ...]:
+    """The facts of messages that are not recorded yet."""
+    return tuple(
+        Fact(
+            entry.kind,
+            entry.value,
+            counter.count(ledger_line(entry.kind, entry.value)),
+            entry.mentions,
+        )
+        for entry in ledger_of(messages)
+    )
 
 
 def turn_heading(turn_no: int | None) -> str:

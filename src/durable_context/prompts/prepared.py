@@ -188,9 +188,14 @@ class PreparedContext(Value):
     reasoning: tuple[ReasoningReference, ...] = ()
     breakpoints: tuple[Breakpoint, ...] = ()
     _loader: PartLoader | None = PrivateAttr(default=None)
+    _beside_chat: dict[int, dict[str, Any]] = PrivateAttr(default_factory=dict[int, dict[str, Any]])
+    """Messages with media that chat takes from users alone, as the other formats render them."""
 
     async def load_parts(self) -> Self:
         """The same prompt with images, sounds and files in place of the references to them.
+
+        OpenAI's chat API takes them from users alone: in `messages` those of tools and assistants
+        stay references, in the other formats they are whole.
 
         Reads the artifact store: one round trip, and one more for each large content. Raises
         ArtifactNotFound, ArtifactDamaged, ArtifactStoreUnavailable.
@@ -202,13 +207,22 @@ class PreparedContext(Value):
                 "only a prompt that prepare() returned in this process can load its parts"
             )
         contents = await self._loader.load([part.handle for part in self.parts])
-        messages = list(self.messages)
+        messages, beside = list(self.messages), dict(self._beside_chat)
         for part in self.parts:
-            message = messages[part.message]
+            message = beside.get(part.message, messages[part.message])
             content: list[Any] = list(message["content"])
             content[part.part] = loaded_part(part.stored, contents[part.handle])
-            messages[part.message] = message | {"content": content}
-        return self.model_copy(update={"messages": tuple(messages), "parts": ()})
+            if message["role"] == "user":
+                messages[part.message] = message | {"content": content}
+            else:
+                beside[part.message] = message | {"content": content}
+        return self.model_copy(update={"messages": tuple(messages), "parts": ()}).with_media(beside)
+
+    def with_media(self, messages: Mapping[int, dict[str, Any]]) -> Self:
+        """The same prompt with these messages, by position, in all formats but chat."""
+        copy = self.model_copy()
+        copy._beside_chat = dict(messages)
+        return copy
 
     def to_responses_input(self) -> list[dict[str, Any]]:
         """The prompt as `input` of OpenAI's Responses API; the instructions are its first item.
@@ -216,7 +230,7 @@ class PreparedContext(Value):
         Images and files are in it after `load_parts()`; what the API does not take, and any part
         before, is a line of text that says so. This holds for the other formats too.
         """
-        return to_responses_input(self.messages, blocks=self._blocks)
+        return to_responses_input(self._whole_messages, blocks=self._blocks)
 
     def to_anthropic(self) -> dict[str, Any]:
         """The prompt for `anthropic.messages.create(model=, max_tokens=, **prompt.to_anthropic())`.
@@ -227,7 +241,10 @@ class PreparedContext(Value):
         """
         breakpoints = {one.message: one.cuts for one in self.breakpoints}
         return to_anthropic(
-            self.messages, tools=self.budget.tools, blocks=self._blocks, breakpoints=breakpoints
+            self._whole_messages,
+            tools=self.budget.tools,
+            blocks=self._blocks,
+            breakpoints=breakpoints,
         )
 
     def to_gemini(self) -> dict[str, Any]:
@@ -235,7 +252,11 @@ class PreparedContext(Value):
 
         Begins and ends as for Anthropic. Data in it is bytes, as the google-genai package has it.
         """
-        return to_gemini(self.messages, tools=self.budget.tools, blocks=self._blocks)
+        return to_gemini(self._whole_messages, tools=self.budget.tools, blocks=self._blocks)
+
+    @property
+    def _whole_messages(self) -> list[dict[str, Any]]:
+        return [self._beside_chat.get(n, message) for n, message in enumerate(self.messages)]
 
     @property
     def _blocks(self) -> dict[int, tuple[Reasoning, ...]]:

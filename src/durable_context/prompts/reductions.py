@@ -168,48 +168,39 @@ class _Reducer:
         """Where digests, since compaction is behind, take more than half of the limit, the oldest
         of them to one line a segment: before newer turns give way to them.
         """
-        lines, before = self.parts.lines, self.parts.tokens
-        over = self.parts.digest_tokens - self.limit // 2
-        if len(lines) <= 2 * self.policy.segment_turns:
+        lines = self.parts.lines
+        enough = self.parts.digest_tokens - self.limit // 2
+        if enough <= 0 or len(lines) <= 2 * self.policy.segment_turns:
             return
-        states = islice(
-            joined_states(lines, self.policy, self.counter),
-            -(-len(lines) // self.policy.segment_turns),
-        )
-        best, most = lines, 0
-        for state, saved in states:
-            if most >= over:
-                break
-            if saved > most:
-                best, most = state, saved
-        if most > 0:
-            self._set_lines(best)
-            saved = before - self.parts.tokens
-            self._note("digests_joined", best[0].from_turn, best[-1].to_turn, saved)
+        states = joined_states(lines, self.policy, self.counter)
+        self._join(islice(states, -(-len(lines) // self.policy.segment_turns)), enough)
 
     def join_digests(self) -> None:
         """Oldest digests to one line a segment; then segments to one line, and so on.
 
         Facts that only a digest said return to the ledger.
         """
-        if len(self.parts.lines) < 2:
-            return
-        before = self.parts.tokens
-        without_facts = smallest = before - self.parts.ledger_tokens
-        best = self.parts.lines
-        for state, saved in joined_states(self.parts.lines, self.policy, self.counter):
-            if without_facts - saved < smallest:
-                smallest, best = without_facts - saved, state
-            if smallest <= self.limit and self._fits_with(best):
-                break
-        self._set_lines(best)
-        self._note(
-            "digests_joined", best[0].from_turn, best[-1].to_turn, before - self.parts.tokens
-        )
+        self._join(joined_states(self.parts.lines, self.policy, self.counter))
 
-    def _fits_with(self, lines: list[Line]) -> bool:
-        self._set_lines(lines)
-        return self.fits
+    def _join(self, states: Iterable[tuple[list[Line], int]], enough: float = float("inf")) -> None:
+        """The first state that fits or saves `enough`, else the smallest."""
+        before, best, most = self.parts.tokens, self.parts.lines, 0
+        wanted = before - self.parts.ledger_tokens - self.limit
+        for state, saved in states:
+            if saved > most:
+                best, most = state, saved
+            if most >= enough:
+                break
+            if most > 0 and most >= wanted:
+                self._set_lines(best)
+                if self.fits:
+                    break
+                # Facts have come back with what was joined: by so much more has to go.
+                wanted = most + self.parts.tokens - self.limit
+        if most > 0:
+            self._set_lines(best)
+            first, last = best[0].from_turn, best[-1].to_turn
+            self._note("digests_joined", first, last, before - self.parts.tokens)
 
     def _set_lines(self, lines: list[Line]) -> None:
         self.parts.lines = lines

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from durable_context.artifacts.media import is_stored_part
 from durable_context.models import Message
@@ -22,6 +22,7 @@ from durable_context.prompts.prepared import (
 )
 from durable_context.prompts.rendering import FOOT, LEDGER_TAIL_HEAD, record_message
 from durable_context.prompts.state import PromptState
+from durable_context.providers.outgoing.media import media_of
 from durable_context.text import clean
 from durable_context.turns.sendable import to_openai
 
@@ -37,8 +38,11 @@ def prompt(
     blocks = tuple(blocks_of(parts))
     said = list(_said(parts))
     messages = [_rendered(one.content) for one in said]
-    return PreparedContext(
-        messages=tuple(messages),
+    beside = {n: message for n, message in enumerate(messages) if _holds_media(message)}
+    prepared = PreparedContext(
+        messages=tuple(
+            _for_chat(message) if n in beside else message for n, message in enumerate(messages)
+        ),
         parts=tuple(_references(said, count)),
         reasoning=tuple(_reasoning(said)),
         breakpoints=tuple(_breakpoints(said)),
@@ -56,6 +60,7 @@ def prompt(
         token_count=count.tokens(parts.tokens),
         budget=budget,
     )
+    return prepared.with_media(beside) if beside else prepared
 
 
 def blocks_of(parts: Parts) -> Iterator[Block]:
@@ -150,6 +155,25 @@ def _volatile(parts: Parts) -> Iterator[_Said]:
     if parts.viewed_facts:
         yield _Said([LEDGER_TAIL_HEAD, *(fact.text for fact in parts.viewed_facts), FOOT])
     yield from (_Said([block.text]) for block in parts.retrieved)
+
+
+def _holds_media(message: dict[str, Any]) -> bool:
+    """Whether a tool's or an assistant's message has parts that chat takes from users alone."""
+    content = message["content"]
+    if message["role"] not in ("assistant", "tool") or not isinstance(content, list):
+        return False
+    parts = cast(list[dict[str, Any]], content)
+    return any(part["type"] not in ("text", "refusal") for part in parts)
+
+
+def _for_chat(message: dict[str, Any]) -> dict[str, Any]:
+    content = [
+        part
+        if part["type"] in ("text", "refusal")
+        else {"type": "text", "text": media_of(part).reference()}
+        for part in message["content"]
+    ]
+    return message | {"content": content}
 
 
 def _rendered(content: Message | list[str] | str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from durable_context.providers.incoming.anthropic import text_of
 from durable_context.providers.incoming.reading import Unreadable
 from durable_context.providers.incoming.shapes import UnreadableAt, chat_messages
 from durable_context.providers.incoming.tools import tools_to_chat
+from durable_context.showing import shown
 from durable_context.transcripts import openai
 from durable_context.transcripts.model import (
     JsonObject,
@@ -15,7 +16,6 @@ from durable_context.transcripts.model import (
     TranscriptTurn,
     is_list,
     is_object,
-    shown,
 )
 from durable_context.transcripts.splitting import TimedMessage, split_turns
 

@@ -65,9 +65,3 @@ def is_object(value: object) -> TypeGuard[JsonObject]:
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
-
-
-def shown(value: object) -> str:
-    """The value as an error shows it: short, on one line."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -4,7 +4,8 @@ file.
 
 from typing import Any
 
-from durable_context.transcripts.model import JsonObject, Located, is_list, is_object, shown
+from durable_context.showing import shown
+from durable_context.transcripts.model import JsonObject, Located, is_list, is_object
 
 SYSTEM_ROLES = ("system", "developer")
 ROLES = (*SYSTEM_ROLES, "user", "assistant", "tool")

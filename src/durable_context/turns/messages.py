@@ -10,6 +10,7 @@ from durable_context.errors import InvalidTurn
 from durable_context.models import Message, Outcome, Reasoning, Role, ToolCall
 from durable_context.prompts.rendering import RECORD_TAG, is_record
 from durable_context.providers.incoming.shapes import UnreadableAt, chat_messages
+from durable_context.showing import shown
 from durable_context.turns.pairing import with_results
 from durable_context.turns.sendable import sendable
 
@@ -43,12 +44,12 @@ def parse_message(value: object, position: int) -> Message:
             _check_pointer(part.get("artifact"), position)
         return value
     dump = getattr(value, "model_dump", None)
-    if callable(dump):
+    if callable(dump) and not isinstance(value, type):
         value = dump(exclude_none=True)
     if not isinstance(value, Mapping):
         raise InvalidTurn(
-            f"message {position} is {value!r:.80}, not a Message or a dict in the format of OpenAI,"
-            " Anthropic or Gemini"
+            f"message {position} is {shown(value)}, not a Message or a dict in the format of"
+            " OpenAI, Anthropic or Gemini"
         )
     fields = cast(Mapping[str, Any], value)
     stored_json.check_json(dict(fields), f"message {position}")
@@ -121,7 +122,7 @@ def turn_messages(values: Sequence[object], outcome: Outcome) -> tuple[Message, 
     IncompleteToolExchange.
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidTurn(f"messages must be a sequence of messages, not {values!r:.80}")
+        raise InvalidTurn(f"messages must be a sequence of messages, not {shown(values)}")
     if not values:
         raise InvalidTurn("a turn needs at least one message, got none")
     positions, parsed = _parsed(values)
@@ -167,7 +168,7 @@ def exchanges(values: Sequence[object]) -> tuple[Message, ...]:
     them.
     """
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidTurn(f"pending must be a sequence of messages, not {values!r:.80}")
+        raise InvalidTurn(f"pending must be a sequence of messages, not {shown(values)}")
     positions, parsed = _parsed(values)
     for position, message in zip(positions, parsed, strict=True):
         if message.role == "user":
@@ -197,7 +198,7 @@ def _content(content: object, position: int) -> str | tuple[dict[str, Any], ...]
         parts = cast(Sequence[object], content)
         return tuple(_part(part, position) for part in parts)
     raise InvalidTurn(
-        f"message {position} has content {content!r:.80}; allowed are text, a list of content"
+        f"message {position} has content {shown(content)}; allowed are text, a list of content"
         " parts, or None"
     )
 
@@ -211,8 +212,9 @@ def _part(part: object, position: int) -> dict[str, Any]:
         _check_pointer(fields.get("artifact"), position)
         return fields
     raise InvalidTurn(
-        f"message {position} has a content part {part!r:.80}; a part is text or a dict whose 'type'"
-        f" is one of {', '.join(PART_TYPES)}, or of Anthropic's or the Responses format"
+        f"message {position} has a content part {shown(cast(object, part))}; a part is text or a"
+        f" dict whose 'type' is one of {', '.join(PART_TYPES)}, or of Anthropic's or the Responses"
+        " format"
     )
 
 
@@ -220,7 +222,7 @@ def _check_pointer(pointer: object, position: int) -> None:
     """A handle counts only where recording put it."""
     if pointer is not None:
         raise InvalidTurn(
-            f"message {position} points to artifact {pointer!r:.80}; record what it stands for"
+            f"message {position} points to artifact {shown(pointer)}; record what it stands for"
             " (load_artifact returns it), pointers are made here"
         )
 
@@ -228,20 +230,22 @@ def _check_pointer(pointer: object, position: int) -> None:
 def _optional_text(value: object, field: str, position: int) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise InvalidTurn(f"message {position} has {field}={value!r:.80}; it must be text")
+    raise InvalidTurn(f"message {position} has {field}={shown(value)}; it must be text")
 
 
 def _extra(value: object, position: int) -> dict[str, Any]:
     if value is None or isinstance(value, dict):
         return dict(cast(dict[str, Any], value or {}))
-    raise InvalidTurn(f"message {position} has extra={value!r:.80}; it must be a dict")
+    raise InvalidTurn(f"message {position} has extra={shown(value)}; it must be a dict")
 
 
 def _tool_calls(value: object, position: int) -> tuple[ToolCall, ...]:
     if value is None:
         return ()
     if isinstance(value, str | Mapping) or not isinstance(value, Sequence):
-        raise InvalidTurn(f"message {position} has tool_calls={value!r:.80}; it must be a list")
+        raise InvalidTurn(
+            f"message {position} has tool_calls={shown(cast(object, value))}; it must be a list"
+        )
     return tuple(_tool_call(call, position) for call in cast(Sequence[object], value))
 
 
@@ -254,8 +258,8 @@ def _tool_call(value: object, position: int) -> ToolCall:
     name, call_id = function.get("name"), call.get("id")
     if not (isinstance(name, str) and name and isinstance(call_id, str) and call_id):
         raise InvalidTurn(
-            f"message {position} has a tool call {value!r:.120}; it needs an 'id' and a"
-            " 'function' with 'name' and 'arguments'"
+            f"message {position} has a tool call {shown(cast(object, value), 120)}; it needs an"
+            " 'id' and a 'function' with 'name' and 'arguments'"
         )
     arguments = function.get("arguments")
     if not isinstance(arguments, str):

@@ -1,8 +1,7 @@
 """What callers report of the model call that a prompt led to, and what is learned of it."""
 
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
 import asyncpg
 
@@ -11,6 +10,8 @@ from durable_context.database import Pool, acquired
 from durable_context.errors import DurableContextError
 from durable_context.model_tokens import counted_as
 from durable_context.prompts.prepared import PreparedContext
+from durable_context.tokens import reasoning_tokens, token_counter
+from durable_context.tool_tokens import count_tools
 
 _WHOLE_PROMPT: Final = (
     "prompt_tokens",
@@ -63,8 +64,11 @@ async def learn(
     manifest, used = prepared.manifest, prompt_tokens(usage)
     if used is None or counted_as(prepared.manifest.model).is_exact(manifest.encoding):
         return
-    kind = kind_of(extent(_texts(prepared)), manifest.counted_tokens)
-    ratio = ratio_reported(used, manifest.counted_tokens, manifest.encoding, kind)
+    text = _of_text(prepared, used)
+    if text is None:
+        return
+    kind = kind_of(extent(_texts(prepared)), text.counted)
+    ratio = ratio_reported(text.used, text.counted, manifest.encoding, kind)
     if ratio is None:
         return
     try:
@@ -76,9 +80,43 @@ async def learn(
         pass
 
 
+class _Text(NamedTuple):
+    """What of a prompt is plain text: tokens the model used for it, and as the branch counts."""
+
+    used: int
+    counted: int
+
+
+def _of_text(prepared: PreparedContext, used: int) -> _Text | None:
+    """Without what is counted by other rules, so that it cannot pass for a property of texts: None
+    where a prompt holds images, sounds or files. Reasoning may not have been billed, so all that
+    was used is taken to be text; of tools at least half of what is counted was used. Either makes
+    the ratio too high rather than too low.
+    """
+    if any(map(_holds_media, prepared.messages)) or prepared.parts:
+        return None
+    counted, encoding = prepared.manifest.counted_tokens, prepared.manifest.encoding
+    tools = prepared.budget.tools
+    if tools:
+        whole = count_tools(tools, token_counter(encoding), None)
+        counted -= count_tools(
+            tools, token_counter(encoding), counted_as(prepared.manifest.model or "")
+        )
+        used -= whole // 2
+    family = counted_as(prepared.manifest.model or "").family
+    for reference in prepared.reasoning:
+        own = (one for one in reference.blocks if one.provider == family)
+        counted -= sum(map(reasoning_tokens, own))
+    return _Text(used, counted)
+
+
+def _holds_media(message: Mapping[str, Any]) -> bool:
+    content: Any = message.get("content")
+    parts = cast(list[dict[str, Any]], content) if isinstance(content, list) else []
+    return any(part.get("type") != "text" for part in parts)
+
+
 def _texts(prepared: PreparedContext) -> Iterator[str]:
-    if prepared.budget.tools:
-        yield json.dumps(prepared.budget.tools, ensure_ascii=False)
     for message in prepared.messages:
         content: Any = message.get("content")
         if isinstance(content, str):

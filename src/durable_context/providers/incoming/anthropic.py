@@ -17,10 +17,11 @@ from durable_context.providers.incoming.reading import (
     arguments_text,
     is_fields,
     is_items,
+    optional_text,
     rest_of,
-    shown,
     wanted,
 )
+from durable_context.showing import shown
 
 THINKING: Final = ("thinking", "redacted_thinking")
 SERVER_BLOCKS: Final = (
@@ -184,9 +185,9 @@ def _part(block: Fields) -> dict[str, Any] | None:
     data = source.get("data")
     if not isinstance(data, str):
         return None
-    media_type = str(source.get("media_type") or "application/octet-stream")
+    media_type = optional_text(source, "media_type", "application/octet-stream")
     uri = data_uri(media_type, encoded_text(data) if source.get("type") == "text" else data)
     if block["type"] == "image":
         return {"type": "image_url", "image_url": {"url": uri}}
-    name = str(block.get("title") or "document")
+    name = optional_text(block, "title", "document")
     return {"type": "file", "file": {"filename": name, "file_data": uri}}

@@ -17,13 +17,17 @@ from durable_context.providers.incoming.reading import (
     Fields,
     Unreadable,
     arguments_text,
+    dumped,
     is_fields,
     is_items,
+    optional_text,
     rest_of,
-    shown,
+    wanted,
 )
 from durable_context.providers.outgoing.gemini import response_object
 from durable_context.providers.reasoning import GEMINI_DATA
+from durable_context.showing import shown
+from durable_context.stored_json import DEEPEST
 
 PARTS: Final = ("text", "function_call", "function_response", *GEMINI_DATA)
 ROLES: Final = {"user": "user", "model": "assistant", "function": "user", "tool": "user"}
@@ -109,11 +113,11 @@ class Reader:
         call_id = self._answered(given)
         response = given.get("response")
         if response is not None and not is_fields(response):
-            raise Unreadable(f"the response of {given.get('name')!r} is not an object")
+            raise Unreadable(f"the response of {shown(given.get('name'))} is not an object")
         content = Content("gemini")
         for part in _parts(given.get("parts")):
             _add(part, content)
-        text = _response_text(response or {}, str(given.get("name")))
+        text = _response_text(response or {}, optional_text(given, "name", "None"))
         if content.parts:
             content.parts.insert(0, {"type": "text", "text": text})
             message = content.message("tool")
@@ -135,24 +139,26 @@ class Reader:
         waiting = [one[1] for one in self._waiting]
         raise Unreadable(
             f"the function_response of {shown(name)} answers no call; those that wait are of"
-            f" {waiting!r}"
+            f" {shown(waiting)}"
         )
 
 
-def plain(value: object) -> object:
+def plain(value: object, depth: int = 0) -> object:
     """A dumped content as JSON: bytes as base64, and names as the package writes them."""
+    if depth > DEEPEST:
+        raise Unreadable(f"a part is nested more than {DEEPEST} levels deep")
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
         return {
-            (snake := _SNAKE.get(key, key)): item if snake in _OPEN else plain(item)
+            (snake := _SNAKE.get(key, key)): item if snake in _OPEN else plain(item, depth + 1)
             for key, item in cast(Mapping[str, object], value).items()
             if item is not None
         }
     if isinstance(value, list | tuple):
-        return [plain(item) for item in cast(Sequence[object], value)]
+        return [plain(item, depth + 1) for item in cast(Sequence[object], value)]
     return value
 
 
@@ -165,7 +171,7 @@ def _parts(value: object) -> list[Fields]:
 
 
 def _part(value: object) -> Fields:
-    part = plain(_dumped(value))
+    part = plain(dumped(value))
     if isinstance(part, str):
         part = {"text": part}
     if not is_fields(part) or sum(key in part for key in PARTS) > 1:
@@ -175,11 +181,6 @@ def _part(value: object) -> Fields:
     if part.keys() - {"thought_signature", "thought"}:
         raise Unreadable(f"part {shown(part)} does not hold one of {', '.join(PARTS)}")
     return {"text": "", **part}
-
-
-def _dumped(value: object) -> object:
-    dump = getattr(value, "model_dump", None)
-    return dump(exclude_none=True) if callable(dump) else value
 
 
 def _fields(value: object, what: str) -> Fields:
@@ -217,7 +218,7 @@ def _add(part: Fields, content: Content) -> None:
     blob = part.get("inline_data")
     if "text" in part:
         if part["text"]:
-            content.say(str(part["text"]))
+            content.say(wanted(part, "text", "part"))
     elif blob is not None:
         content.parts.append(_media(_fields(blob, "inline_data")))
     elif any(key in part for key in GEMINI_DATA):

@@ -6,8 +6,9 @@ from typing import Any, TypeGuard
 
 from durable_context import stored_json
 from durable_context.errors import InvalidTurn
-from durable_context.models import Reasoning
+from durable_context.models import Reasoning, Value
 from durable_context.providers.reasoning import Provider, stand_in
+from durable_context.showing import shown
 from durable_context.text import clean
 
 ChatMessage = dict[str, Any]
@@ -73,6 +74,19 @@ class Content:
         return message | ({"extra": self.extra} if self.extra else {})
 
 
+def dumped(value: object) -> object:
+    """An SDK's object as a dict; our own, classes, and all else as they are."""
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump) or isinstance(value, type | Value):
+        return value
+    try:
+        return dump(exclude_none=True)
+    except Exception as error:
+        raise Unreadable(
+            f"{type(value).__name__} cannot be read: its model_dump raised {type(error).__name__}"
+        ) from error
+
+
 def is_fields(value: object) -> TypeGuard[Fields]:
     return isinstance(value, Mapping)
 
@@ -81,18 +95,18 @@ def is_items(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list | tuple)
 
 
-def shown(value: object) -> str:
-    """The value as an error shows it: short, on one line."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def wanted(fields: Fields, key: str, what: str) -> str:
     """A text that the format demands."""
     value = fields.get(key)
     if isinstance(value, str):
         return value
-    raise Unreadable(f"a {what} needs {key!r} as text, not {shown(value)}")
+    raise Unreadable(f"a {what} needs {shown(key)} as text, not {shown(value)}")
+
+
+def optional_text(fields: Fields, key: str, default: str) -> str:
+    """A text that may be missing; what is no text is not taken for one."""
+    value = fields.get(key)
+    return value if isinstance(value, str) and value else default
 
 
 def check_values(value: object, where: str) -> None:
@@ -107,7 +121,7 @@ def arguments_text(value: object, name: str) -> str:
     """Arguments of a call as JSON text."""
     if isinstance(value, str):
         return value
-    check_values(value, f"an argument of {name!r}")
+    check_values(value, f"an argument of {shown(name)}")
     return json.dumps({} if value is None else value, ensure_ascii=False)
 
 

@@ -18,10 +18,11 @@ from durable_context.providers.incoming.reading import (
     check_values,
     is_fields,
     is_items,
+    optional_text,
     rest_of,
-    shown,
     wanted,
 )
+from durable_context.showing import shown
 
 SERVER_ITEMS: Final = (
     "web_search_call",
@@ -144,14 +145,16 @@ def to_chat(item: Fields) -> ChatMessage:
         content = item.get("content")
         if not is_items(content):
             return {"role": item.get("role"), "content": content, **more}
-        return _content(content).message(str(item.get("role"))) | more
+        return _content(content).message(wanted(item, "role", "message")) | more
     return _result(item, item["type"])
 
 
 def _result(item: Fields, kind: str) -> ChatMessage:
     call_id, output = wanted(item, "call_id", kind), item.get("output")
     if not (is_items(output) or isinstance(output, str)):
-        raise Unreadable(f"the output of call {call_id!r} is {shown(output)}, not text or parts")
+        raise Unreadable(
+            f"the output of call {shown(call_id)} is {shown(output)}, not text or parts"
+        )
     content = _content([output] if isinstance(output, str) else output)
     more = rest_of(item, "type", "call_id", "output", "id", "status")
     message = content.message("tool", tool_call_id=call_id, **more)
@@ -192,7 +195,7 @@ def _add(part: Fields, content: Content) -> None:
 
 
 def _file(part: Fields) -> dict[str, Any]:
-    name, data = str(part.get("filename") or "document"), part["file_data"]
+    name, data = optional_text(part, "filename", "document"), part["file_data"]
     if not data.startswith("data:"):
         return data_part("application/pdf", data, name)
     return {"type": "file", "file": {"filename": name, "file_data": data}}

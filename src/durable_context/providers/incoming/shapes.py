@@ -9,13 +9,23 @@ from typing import Any, cast
 
 from durable_context.models import Message
 from durable_context.providers.incoming import anthropic, gemini, responses
-from durable_context.providers.incoming.reading import Unreadable, is_fields, is_items
+from durable_context.providers.incoming.reading import (
+    Fields,
+    Unreadable,
+    dumped,
+    is_fields,
+    is_items,
+)
+from durable_context.showing import shown
 
 Placed = tuple[int, object]
 """A message in chat format, or a `Message`, and the position it was given at."""
 
 _PLAIN = ("text", "image_url", "input_audio", "file", "refusal")
 _CHAT_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal"})
+
+
+_LISTS = ("content", "tool_calls", "parts", "output")
 
 
 class UnreadableAt(ValueError):
@@ -44,10 +54,12 @@ def _is_plain(value: object) -> bool:
     if type(value) is not dict:
         return False
     fields = cast(dict[str, Any], value)
-    content = fields.get("content")
-    if not (content is None or type(content) is str):
+    content, calls = fields.get("content"), fields.get("tool_calls")
+    if not (content is None or type(content) is str) or not fields.keys() <= _CHAT_KEYS:
         return False
-    return fields.keys() <= _CHAT_KEYS
+    return not calls or (
+        type(calls) is list and all(type(call) is dict for call in cast(Any, calls))
+    )
 
 
 class _Reader:
@@ -93,13 +105,26 @@ class _Reader:
 def _items(values: Sequence[object]) -> Iterator[Placed]:
     """SDK objects as dicts, and the items of a whole response one by one."""
     for position, value in enumerate(values):
-        dump = getattr(value, "model_dump", None)
-        if callable(dump) and not isinstance(value, Message):
-            value = dump(exclude_none=True)
+        try:
+            value = dumped(value)
+            if is_fields(value):
+                value = _with_dumped_items(value)
+        except Unreadable as error:
+            raise UnreadableAt(position, str(error)) from None
         if is_fields(value) and value.get("object") == "response" and is_items(value.get("output")):
             yield from ((position, item) for item in value["output"])
         else:
             yield position, value
+
+
+def _with_dumped_items(fields: Fields) -> Fields:
+    """What holds SDK objects in its lists, as `{"content": answer.content, ...}`."""
+    found = {
+        key: [dumped(item) for item in fields[key]]
+        for key in _LISTS
+        if is_items(fields.get(key)) and any(hasattr(item, "model_dump") for item in fields[key])
+    }
+    return {**fields, **found} if found else fields
 
 
 def _shape(value: object) -> str:
@@ -135,7 +160,7 @@ def _is_output(value: object, shape: str) -> bool:
     if shape == "responses" and value.get("type", "message") != "message":
         kind = value["type"]
         if kind not in responses.ITEMS:
-            raise Unreadable(f"item {kind!r} is not one of {', '.join(responses.ITEMS)}")
+            raise Unreadable(f"item {shown(kind)} is not one of {', '.join(responses.ITEMS)}")
         return kind in responses.OUTPUT
     if value.get("role") != "assistant":
         return False

@@ -11,6 +11,7 @@ Rules kept, with where they are stated:
   cache. At most 4 blocks of a request can (coder/mux#3112).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -121,23 +122,41 @@ def _thinks_late(said: Sequence[Block], more: Sequence[Block]) -> bool:
     return thinks and said[0]["type"] not in _THINKING
 
 
-def _assistant(one: Spoken, ids: CallIds) -> Iterator[Block]:
+def _assistant(one: Spoken, call_ids: CallIds) -> Iterator[Block]:
     yield from one.head.before
+    halves = _server_calls(one)
     for slot in [*one.parts, one.tail]:
         yield from slot.before
         if slot.part is not None:
-            yield from slot.instead or _said(slot)
+            whole = all(
+                not _server_id(block) or halves[_server_id(block)] > 1 for block in slot.instead
+            )
+            yield from (slot.instead if whole and slot.instead else _said(slot))
     for slot in one.calls:
         yield from slot.before
         assert slot.call is not None
         function = slot.call["function"]
         yield {
             "type": "tool_use",
-            "id": ids.call(slot.call["id"]),
+            "id": call_ids.call(slot.call["id"]),
             "name": safe_name(function["name"]),
             "input": arguments_object(function["arguments"]),
             **slot.frame,
         }
+
+
+def _server_calls(one: Spoken) -> Counter[str]:
+    """How often each call of a server's tool is named: once where a stream broke off before its
+    result, and the API refuses either half alone.
+    """
+    return Counter(_server_id(block) for slot in one.parts for block in slot.instead)
+
+
+def _server_id(block: Block) -> str:
+    """Of a call or its result; empty for other blocks."""
+    if block["type"].endswith("_tool_use"):
+        return str(block.get("id"))
+    return str(block.get("tool_use_id", ""))
 
 
 def _said(slot: Slot) -> list[Block]:

@@ -61,6 +61,7 @@ def _output(one: Spoken) -> Iterator[Item]:
     """Reasoning waits for the item that it belongs to, and is left out where none follows."""
     waiting: list[Item] = []
     message: Item | None = None
+    thought = False
     for slot in one.slots():
         waiting += slot.before
         if slot.frame.get("type") == "message" or slot.before or slot.instead or slot.call:
@@ -68,10 +69,21 @@ def _output(one: Spoken) -> Iterator[Item]:
         items = slot.instead or _said(slot, message)
         if not items:
             continue
+        thought = thought or bool(waiting)
+        items = items if thought else list(map(_without_id, items))
         yield from waiting
         waiting = []
         yield from items
         message = items[-1] if items[-1].get("content") is not None else message
+
+
+def _without_id(item: Item) -> Item:
+    """Of an item that stands before all reasoning: its id would have the API look for some."""
+    bare = {key: value for key, value in item.items() if key not in ("id", "status")}
+    if bare["type"] != "message" or isinstance(bare["content"], str):
+        return bare
+    texts = (part.get("text") or part.get("refusal") or "" for part in bare["content"])
+    return bare | {"content": "".join(texts)}
 
 
 def _said(slot: Slot, message: Item | None) -> list[Item]:
