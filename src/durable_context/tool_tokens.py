@@ -107,7 +107,10 @@ def _is_published(function: Mapping[str, Any], schema: Mapping[str, Any]) -> boo
 
 
 def _is_published_property(schema: Mapping[str, Any]) -> bool:
-    texts = (schema.get("type"), schema.get("description"), *(schema.get("enum") or ()))
+    choices: Any = schema.get("enum") or ()
+    if not isinstance(choices, list | tuple):
+        return False
+    texts = (schema.get("type"), schema.get("description"), *cast(Sequence[object], choices))
     return schema.keys() <= _PUBLISHED_KEYS and all(isinstance(text, str) for text in texts)
 
 

@@ -456,5 +456,54 @@ async def test_prepare_tokenizes_what_is_new_and_nothing_that_is_recorded(
             probe.characters = 0
             prepared = await branch.prepare(message, budget=budget)
             assert prepared
-            # Shortened digests are cut anew; each holds less than its turn's cap.
-            assert len(message) <= probe.characters <= len(message) + 6_000
+            # Shortened digests are cut anew; each holds less than its turn's cap. A model that is
+            # calibrated may take a second pass, when what is left is of another kind.
+            passes = 2 if model and model.startswith("claude") else 1
+            assert len(message) <= probe.characters <= passes * (len(message) + 6_000)
+
+
+PICTURE = {
+    "type": "image_url",
+    "image_url": {"url": "https://example.org/a.png"},
+}
+
+
+async def test_a_prompt_with_an_image_teaches_nothing_of_texts(
+    client: ContextClient, connection: Connection
+):
+    branch = await client.open_branch("images")
+    message = {"role": "user", "content": [{"type": "text", "text": ENGLISH * 60}, PICTURE]}
+    prepared = await branch.prepare(message, budget=Budget(max_tokens=100_000, model=MODEL))
+    assert prepared
+    turn = [message, {"role": "assistant", "content": "A depot."}]
+    used = int(2.5 * prepared.manifest.counted_tokens)
+    await branch.record_turn(turn, prepared=prepared, usage={"input_tokens": used})
+    assert await known(connection) == []
+
+
+@pytest.mark.parametrize("aside", ["thinking", "tools"])
+async def test_what_is_counted_high_does_not_narrow_the_factor_of_texts(
+    client: ContextClient, connection: Connection, aside: str
+):
+    """The model makes 1.4 tokens of each; of the thinking it is not billed, of tools for half."""
+    branch = await client.open_branch(aside)
+    model = "claude-sonnet-4-5"
+    tools = [WEATHER] * 8 if aside == "tools" else []
+    thought = {"type": "thinking", "thinking": "", "signature": "A" * 4_000}
+    for n in range(12):
+        budget = Budget(max_tokens=100_000, model=model, tools=tools)
+        prepared = await branch.prepare(f"{n}: {ENGLISH * 40}", budget=budget)
+        assert prepared
+        text = of_the_branch(prepared)
+        billed = token_counter("o200k_base").count_tools(tools) // 2 if tools else 0
+        answer = [{"type": "text", "text": "Noted."}]
+        said = [thought, *answer] if aside == "thinking" else answer
+        turn = [{"role": "user", "content": f"{n}: {ENGLISH * 40}"}]
+        await branch.record_turn(
+            [*turn, {"role": "assistant", "content": said}],
+            prepared=prepared,
+            usage={"input_tokens": int(1.4 * text) + billed},
+        )
+    [(*_, reports, peak)] = await known(connection)
+    assert reports == 12
+    assert 1.39 < peak < 1.8

@@ -310,3 +310,14 @@ async def test_images_in_raw_turns_are_left_out_by_budget_and_come_back_with_roo
         assert (await prepared.load_parts()).token_count <= limit
     assert raw_turns(wide) == [1, 2]
     await _check_refusals(branch, "Which?")
+
+
+async def test_long_arguments_that_are_pending_take_what_room_there_is(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn([{"role": "user", "content": "Write it."}], continues=True)
+    pending = [calling(call("w", "write_file", content=DOCUMENT)), result("w", "written")]
+    prepared = await branch.prepare(None, budget=Budget(max_tokens=8_000), pending=pending)
+    assert prepared
+    [written] = prepared.messages[-2]["tool_calls"]
+    assert json.loads(written["function"]["arguments"])["content"].startswith(DOCUMENT[:1_000])
+    assert prepared.token_count > 3_000

@@ -108,3 +108,18 @@ async def test_the_smallest_prompt_has_no_facts_of_the_newest_turn(client: Conte
     assert isinstance(refused, BudgetExceeded)
     digests = sum(token_counter("o200k_base").count(t.digest) for t in await branch.turns())
     assert refused.smallest < digests + 80
+
+
+async def test_a_branch_whose_compaction_is_far_behind_uses_its_budget(client: ContextClient):
+    """Digests are joined as far as needed, not all of them at once."""
+    branch = await client.open_branch("c")
+    for n in range(1, 120):
+        await branch.record_turn(numbered(n))
+    full = await branch.prepare("And now?", budget=WIDE)
+    assert full
+    for share in (0.98, 0.8, 0.6, 0.4):
+        limit = int(share * full.token_count)
+        prepared = await branch.prepare("And now?", budget=Budget(max_tokens=limit))
+        assert prepared
+        check_prompt(prepared, 119, POLICY)
+        assert prepared.token_count > 0.9 * limit

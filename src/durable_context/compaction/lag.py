@@ -26,7 +26,8 @@ def worth_a_hint(recorded: Recorded, continues: bool, policy: CompactionPolicy) 
     """Whether a segment may be due, from what recording returned: errs on the side of asking."""
     turns = recorded.head_turn - recorded.checkpoint_turn - policy.keep_raw_turns
     if continues and recorded.uncompacted_tokens <= policy.run_raw_tokens:
-        return False
+        # Shown raw, they may be many more tokens than stored: asked of as often as segments fill.
+        return turns > 0 and turns % policy.segment_turns == 0
     return turns >= policy.segment_turns or (
         turns > 0 and recorded.uncompacted_tokens >= policy.segment_tokens
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from durable_context.artifacts.offloading import is_pointer, pointers
+from durable_context.calibration import WHOLE
 from durable_context.errors import InvalidTurn
 from durable_context.model_tokens import counted_as
 from durable_context.models import Message
@@ -21,7 +22,7 @@ from durable_context.prompts.blocks import (
 from durable_context.prompts.checkpoint_block import Checkpointed
 from durable_context.prompts.excerpts import RetrievedBlock, retrieved_block
 from durable_context.prompts.ledger_parts import show_ledger
-from durable_context.prompts.model_counting import count_for_model
+from durable_context.prompts.model_counting import count_for_model, factor_as_shown
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
 from durable_context.prompts.state import (
@@ -31,7 +32,7 @@ from durable_context.prompts.state import (
     TailTurn,
     View,
 )
-from durable_context.prompts.text import blocks_of, prompt
+from durable_context.prompts.text import blocks_of, prompt, shown_texts
 from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
 from durable_context.tool_tokens import count_tools
@@ -52,10 +53,15 @@ def assemble(
     counter = token_counter(state.encoding)
     if not (user_message or pending or state.head_turn or budget.instructions):
         raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
-    parts = _parts(state, user_message, pending, budget, policy, counter)
-    count = count_for_model(parts, state, budget)
-    required, limit = parts.tokens, count.limit(budget.limit)
-    reductions = reduce_to(parts, limit, policy, counter)
+    factor = WHOLE
+    while True:
+        parts = _parts(state, user_message, pending, budget, policy, counter)
+        count = count_for_model(parts, state, budget, factor)
+        required, limit = parts.tokens, count.limit(budget.limit)
+        reductions = reduce_to(parts, limit, policy, counter)
+        factor = factor_as_shown(parts, shown_texts(parts, budget), count, state)
+        if not reductions or factor <= count.factor:
+            break
     if parts.tokens > limit:
         return BudgetExceeded(
             limit=budget.limit,

@@ -3,7 +3,7 @@ what images and reasoning cost that model. Without a model the branch's encoding
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from durable_context.artifacts.image_rules import ImageRule, image_rule
@@ -92,8 +92,12 @@ class ModelCount(NamedTuple):
         return sum(reasoning_tokens(r) for r in message.reasoning if r.provider != family)
 
 
-def count_for_model(parts: Parts, state: PromptState, budget: Budget) -> ModelCount:
-    """How the budget's model counts this prompt. The parts are adjusted to it."""
+def count_for_model(
+    parts: Parts, state: PromptState, budget: Budget, least: int = WHOLE
+) -> ModelCount:
+    """How the budget's model counts this prompt, by a factor of at least so many thousandths. The
+    parts are adjusted to it.
+    """
     if budget.model is None:
         return ModelCount()
     model = counted_as(budget.model)
@@ -101,12 +105,24 @@ def count_for_model(parts: Parts, state: PromptState, budget: Budget) -> ModelCo
     if not exact:
         measured = extent(_texts(parts, state, budget))
         factor = token_factor(measured, _tokens(parts), state.encoding, state.calibration)
+        factor = max(factor, least)
     count = ModelCount(budget.model, factor, image_rule(model), escapes=exact)
     for exchange in _exchanges(parts):
         _adjust(exchange, count)
     parts.task = [(said, tokens + count.difference(said)) for said, tokens in parts.task]
     parts.user = [(said, tokens + count.difference(said)) for said, tokens in parts.user]
     return count
+
+
+def factor_as_shown(
+    parts: Parts, texts: Iterable[str], count: ModelCount, state: PromptState
+) -> int:
+    """The factor of a prompt as it was reduced to: what is left may be of another kind than what
+    there was.
+    """
+    if (count.factor == WHOLE and count.escapes) or count.model is None:
+        return count.factor
+    return token_factor(extent(texts), _tokens(parts), state.encoding, state.calibration)
 
 
 def _adjust(exchange: Exchange, count: ModelCount) -> None:

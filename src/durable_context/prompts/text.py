@@ -1,5 +1,6 @@
 """The last step of assembly: messages and the manifest of what they are made of."""
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
@@ -23,7 +24,7 @@ from durable_context.prompts.prepared import (
 from durable_context.prompts.rendering import FOOT, LEDGER_TAIL_HEAD, record_message
 from durable_context.prompts.state import PromptState
 from durable_context.providers.outgoing.media import media_of
-from durable_context.text import clean
+from durable_context.text import clean, message_text
 from durable_context.turns.sendable import to_openai
 
 
@@ -113,6 +114,18 @@ def _retrieved_blocks(parts: Parts) -> Iterator[Block]:
             to_turn=block.to_turn,
             source_ids=(block.source_id,),
         )
+
+
+def shown_texts(parts: Parts, budget: Budget) -> Iterator[str]:
+    """All that a prompt of these parts says."""
+    if budget.tools:
+        yield json.dumps(budget.tools, ensure_ascii=False, default=str)
+    for content, _ in _said(parts):
+        if isinstance(content, Message):
+            yield message_text(content)
+            yield from (call.arguments for call in content.tool_calls)
+        else:
+            yield "".join(content)
 
 
 class _Said(NamedTuple):

@@ -41,7 +41,9 @@ def _newest_views(parts: Parts) -> Iterator[tuple[Exchange, int]]:
 
 def _widen(exchange: Exchange, position: int, limit: int, counter: TokenCounter) -> None:
     message = exchange.messages[position]
-    framed = exchange.counted(message.model_copy(update={"content": ""}), position, counter)
+    calls = tuple(call.model_copy(update={"arguments": ""}) for call in message.tool_calls)
+    frame = message.model_copy(update={"content": "", "tool_calls": calls})
+    framed = exchange.counted(frame, position, counter)
     wider = view_of(message, max_tokens=max(limit - framed, 1), counter=counter)
     tokens = exchange.counted(wider, position, counter)
     if exchange.views[position].tokens < tokens <= limit:

@@ -1,17 +1,18 @@
 """What callers report of the model call that a prompt led to, and what is learned of it."""
 
+import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
-import asyncpg
-
 from durable_context.calibration import FADING, extent, kind_of, ratio_reported
 from durable_context.database import Pool, acquired
-from durable_context.errors import DurableContextError
 from durable_context.model_tokens import counted_as
 from durable_context.prompts.prepared import PreparedContext
 from durable_context.tokens import reasoning_tokens, token_counter
 from durable_context.tool_tokens import count_tools
+
+logger = logging.getLogger(__name__)
 
 _WHOLE_PROMPT: Final = (
     "prompt_tokens",
@@ -24,6 +25,8 @@ _BESIDE_CACHED: Final = (
     ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
 )
 
+LEARN_WITHIN: Final = 0.25
+"""Seconds a recording, which is committed by then, waits for this."""
 _LEARN: Final = """
 insert into durable_context.token_calibrations as known
     (tenant, model, encoding, kind, reports, peak)
@@ -61,8 +64,18 @@ async def learn(
     """
     if prepared is None or usage is None or prepared.manifest.model is None:
         return
+    try:
+        async with asyncio.timeout(LEARN_WITHIN):
+            await _learn(pool, tenant, prepared, usage)
+    except Exception:  # a lock that is held, or whatever a caller made of the prompt meanwhile
+        logger.debug("nothing was learned of %r", usage, exc_info=True)
+
+
+async def _learn(
+    pool: Pool, tenant: str, prepared: PreparedContext, usage: Mapping[str, Any]
+) -> None:
     manifest, used = prepared.manifest, prompt_tokens(usage)
-    if used is None or counted_as(prepared.manifest.model).is_exact(manifest.encoding):
+    if used is None or counted_as(manifest.model or "").is_exact(manifest.encoding):
         return
     text = _of_text(prepared, used)
     if text is None:
@@ -71,13 +84,10 @@ async def learn(
     ratio = ratio_reported(text.used, text.counted, manifest.encoding, kind)
     if ratio is None:
         return
-    try:
-        async with acquired(pool) as connection:
-            await connection.execute(
-                _LEARN, tenant, manifest.model, manifest.encoding, kind, ratio, FADING
-            )
-    except (DurableContextError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-        pass
+    async with acquired(pool) as connection:
+        await connection.execute(
+            _LEARN, tenant, manifest.model, manifest.encoding, kind, ratio, FADING
+        )
 
 
 class _Text(NamedTuple):

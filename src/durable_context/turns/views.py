@@ -14,6 +14,8 @@ _PARSED: Final = 500_000
 """Longer documents are shown as text: parsing them would hold up a recording."""
 _LEVELS: Final = (
     # depth, items, keys and characters of a string that a preview keeps
+    (8, 400, 4_000, 64_000),
+    (8, 100, 1_000, 16_000),
     (8, 40, 400, 4_000),
     (7, 12, 100, 800),
     (6, 4, 40, 200),

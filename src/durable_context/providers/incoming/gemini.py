@@ -216,6 +216,9 @@ def _add(part: Fields, content: Content) -> None:
     """A part that is neither a call nor a response."""
     before = len(content.parts)
     blob = part.get("inline_data")
+    if _is_thought(part):
+        content.keep(part)
+        return
     if "text" in part:
         if part["text"]:
             content.say(wanted(part, "text", "part"))

@@ -108,13 +108,26 @@ def _items(values: Sequence[object]) -> Iterator[Placed]:
         try:
             value = dumped(value)
             if is_fields(value):
-                value = _with_dumped_items(value)
+                value = _with_dumped_items(_said_in(value))
         except Unreadable as error:
             raise UnreadableAt(position, str(error)) from None
         if is_fields(value) and value.get("object") == "response" and is_items(value.get("output")):
             yield from ((position, item) for item in value["output"])
         else:
             yield position, value
+
+
+def _said_in(fields: Fields) -> Fields:
+    """The message in a whole response of chat or of Gemini, or in one of its choices."""
+    for several in ("choices", "candidates"):
+        if is_items(fields.get(several)) and len(fields[several]) == 1:
+            one = dumped(fields[several][0])
+            return _said_in(one) if is_fields(one) else fields
+    if "role" not in fields and "parts" not in fields:
+        for key in ("message", "content"):
+            if is_fields(inner := dumped(fields.get(key))) and "role" in inner:
+                return inner
+    return fields
 
 
 def _with_dumped_items(fields: Fields) -> Fields:
