@@ -448,7 +448,7 @@ async def test_prepare_tokenizes_what_is_new_and_nothing_that_is_recorded(
         )
     probe = Probe(vocabularies.encoding_of("o200k_base"))
     monkeypatch.setitem(vocabularies._loaded, "o200k_base", probe)
-    budgets = [Budget(max_tokens=size, model=model) for size in (500_000, 20_000, 6_000)]
+    budgets = [Budget(max_tokens=size, model=model) for size in (500_000, 20_000, 8_000)]
     for budget in budgets:
         await branch.prepare("warm up the labels and frames", budget=budget)
     for budget in budgets:
