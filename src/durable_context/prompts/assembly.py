@@ -4,6 +4,7 @@ for the same input.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from durable_context.artifacts.offloading import is_pointer, pointers
@@ -53,9 +54,11 @@ def assemble(
     counter = token_counter(state.encoding)
     if not (user_message or pending or state.head_turn or budget.instructions):
         raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
+    user = [(user_message, counter.count_message(user_message))] if user_message else []
+    waiting = _pending(pending, policy, counter)
     factor = WHOLE
     while True:
-        parts = _parts(state, user_message, pending, budget, policy, counter)
+        parts = _parts(state, user, waiting, budget, policy, counter)
         count = count_for_model(parts, state, budget, factor)
         required, limit = parts.tokens, count.limit(budget.limit)
         reductions = reduce_to(parts, limit, policy, counter)
@@ -75,8 +78,8 @@ def assemble(
 
 def _parts(
     state: PromptState,
-    user_message: Message | None,
-    pending: Sequence[Message],
+    user: Sequence[tuple[Message, int]],
+    pending: Exchange | None,
     budget: Budget,
     policy: CompactionPolicy,
     counter: TokenCounter,
@@ -99,8 +102,8 @@ def _parts(
         raw=raw,
         retrieved=_retrieved(state, raw, checkpoint, policy, counter),
         task=_task(state, raw),
-        pending=_pending(pending, policy, counter),
-        user=[(user_message, counter.count_message(user_message))] if user_message else [],
+        pending=replace(pending, viewed=set(), views=dict(pending.views)) if pending else None,
+        user=list(user),
         reply_tokens=REPLY_OVERHEAD,
         open_run_turn=state.open_run_turn,
         newest_turn=state.head_turn + 1,
