@@ -507,3 +507,37 @@ async def test_what_is_counted_high_does_not_narrow_the_factor_of_texts(
     [(*_, reports, peak)] = await known(connection)
     assert reports == 12
     assert 1.39 < peak < 1.8
+
+
+async def test_what_is_left_of_a_prompt_is_counted_by_its_own_kind(client: ContextClient):
+    """A log in ASCII becomes a view; the message beside it is in a script that costs far more."""
+    branch = await client.open_branch("thai")
+    await branch.record_turn([{"role": "user", "content": HINDI * 60}], continues=True)
+    log = "\n".join(f"row {n}: value-{n * 7}" for n in range(20_000))
+    budget = Budget(max_tokens=9_000, model="claude-sonnet-4-5")
+    alone = await branch.prepare(None, budget=budget)
+    beside = await branch.prepare(None, budget=budget, pending=exchange("a", log))
+    assert alone and beside
+    assert alone.manifest.token_factor > 2.4
+    assert beside.manifest.token_factor >= 0.8 * alone.manifest.token_factor
+
+
+async def test_a_recording_does_not_wait_for_what_may_be_learned(
+    client: ContextClient, connection: Connection
+):
+    branch = await client.open_branch("locked")
+    for n in range(2):
+        prepared = await branch.prepare(ENGLISH * 30, budget=Budget(max_tokens=9_000, model=MODEL))
+        assert prepared
+        usage = {"input_tokens": int(1.3 * prepared.manifest.counted_tokens)}
+        record = branch.record_turn(chat(ENGLISH * 30, "Yes."), prepared=prepared, usage=usage)
+        if n == 0:
+            await record
+            continue
+        async with connection.transaction():
+            await connection.execute("select * from durable_context.token_calibrations for update")
+            async with asyncio.timeout(5):
+                await record
+    assert len(await branch.turns()) == 2
+    [(*_, reports, _peak)] = await known(connection)
+    assert reports == 1

@@ -89,14 +89,9 @@ def digested_facts(
     return lines
 
 
-def newest_facts(
-    shortened: Iterable[Shortened], max_tokens: int, known: set[Key] | None = None
-) -> list[FactLine]:
-    """Facts that these, the newest first, do not say, as many as fit: oldest first.
-
-    `known` facts are left out, and those found become known.
-    """
-    known = set() if known is None else known
+def newest_facts(shortened: Iterable[Shortened], max_tokens: int) -> list[FactLine]:
+    """Facts that these, the newest first, do not say, as many as fit: oldest first."""
+    known: set[Key] = set()
     lines: list[FactLine] = []
     for one in shortened:
         if max_tokens < SMALLEST_LINE:
