@@ -110,7 +110,9 @@ class Manifest(Value):
     The blocks' tokens and the 3 that prime the reply add up to `counted_tokens`, in the branch's
     `encoding`. Times `token_factor` they are the `model`'s; it is 1.0 where the counts are exact.
     `omitted` names what stands in a shorter form or not at all: views because of their size,
-    reductions because of the budget. `head_turn` is the turn the prompt was made at.
+    reductions because of the budget. `head_turn` is the turn the prompt was made at. The next
+    prompt begins with `stable_prefix_tokens` of this one, in the branch's encoding, until something
+    is compacted; where something was reduced, these are the instructions alone.
     """
 
     blocks: tuple[Block, ...]

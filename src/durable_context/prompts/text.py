@@ -51,7 +51,7 @@ def prompt(
             blocks=blocks,
             omitted=tuple(_omitted(parts, reductions)),
             reductions=tuple(reductions),
-            stable_prefix_tokens=_stable_tokens(parts, state),
+            stable_prefix_tokens=_stable_tokens(parts, state, reductions),
             branch_uuid=state.branch_uuid,
             head_turn=state.head_turn,
             encoding=state.encoding,
@@ -202,8 +202,12 @@ def _breakpoints(said: Sequence[_Said]) -> Iterator[Breakpoint]:
             yield Breakpoint(message=position, cuts=tuple(accumulate(map(len, pieces))))
 
 
-def _stable_tokens(parts: Parts, state: PromptState) -> int:
-    """Up to the raw turns: these become digests, unless the branch is young."""
+def _stable_tokens(parts: Parts, state: PromptState, reductions: Sequence[Reduction]) -> int:
+    """Up to the raw turns: these become digests, unless the branch is young. What gave way to the
+    budget may stand otherwise in the next prompt.
+    """
+    if reductions:
+        return parts.instruction_tokens
     tokens = parts.instruction_tokens + (parts.checkpoint.tokens if parts.checkpoint else 0)
     if parts.lines:
         foot = label_tokens(parts.encoding, FOOT)
