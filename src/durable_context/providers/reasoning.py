@@ -36,7 +36,7 @@ _LONGEST_WORD: Final = 200
 
 def place_of(block: Mapping[str, Any]) -> Place:
     kind = block.get("type")
-    if kind is None:  # Gemini's parts have no type
+    if not isinstance(kind, str):  # parts of Gemini have no type of their own
         if "text" in block or block.get("thought"):
             return "alone"
         return "instead" if any(key in block for key in GEMINI_DATA) else "frame"
