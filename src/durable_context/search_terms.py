@@ -1,0 +1,97 @@
+"""What a text is found by beside the words PostgreSQL stems: terms made of what its parser tears
+apart or cannot split, which stand in the index as they are.
+
+Exact terms and dates begin with `=`, speakers with `@`; bigrams of scripts written without spaces
+have no prefix. No term holds whitespace.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, time
+from itertools import islice
+from typing import Final, NamedTuple
+
+from durable_context.absolute_dates import named_dates
+from durable_context.dates import resolve_dates
+from durable_context.exact_terms import (
+    TERM_CHARACTERS,
+    exact_terms,
+    normalized,
+    pairs,
+    without_unspaced,
+)
+from durable_context.models import Message
+from durable_context.text import message_text
+from durable_context.turns.messages import call_text
+
+SEARCHED_CHARACTERS: Final = 20_000
+"""Of a text, what is indexed."""
+TERMS: Final = 2_000
+_LEADING_NAME: Final = re.compile(r"\s{0,4}([^\W\d_][\w.'’ -]{0,39}): ")
+_NAME_WORD: Final = re.compile(r"[^\W_]+")
+_LABELS: Final = """
+error errors warning warnings note notes notice todo fixme re fwd fw subject aw wg betreff question
+answer q a summary example examples update user assistant system human ai bot tool step option fix
+bug task date time from to cc bcc result results output input important tip ps nb info debug fyi
+tldr hint context goal problem solution usage thanks traceback reason idea issue status hinweis
+fehler achtung warnung frage antwort beispiel aufgabe attention erreur remarque objet pregunta
+respuesta nota aviso asunto ejemplo title name author file feat chore docs test refactor style
+perf
+"""
+_NO_NAMES: Final = frozenset(_LABELS.split())
+
+
+class SearchText(NamedTuple):
+    """What a text is found by: `text` goes through PostgreSQL's text search in the branch's
+    language, `terms` are taken as they are.
+    """
+
+    text: str
+    terms: tuple[str, ...]
+
+
+def search_text(text: str) -> SearchText:
+    """Of a text that nobody says: an artifact, a summary."""
+    return _search_text(text, (), None)
+
+
+def message_search_text(message: Message, day: date | None = None) -> SearchText:
+    """Of a message, its tool calls and its speaker; `day` is what "yesterday" counts from."""
+    text = message_text(message)
+    called = " ".join(call_text(call) for call in message.tool_calls)
+    return _search_text(f"{text} {called}", _speakers(message.name, text), day)
+
+
+def _search_text(text: str, speakers: Iterable[str], day: date | None) -> SearchText:
+    text = normalized(text[:SEARCHED_CHARACTERS])
+    spaced, runs = without_unspaced(text)
+    terms = dict.fromkeys(speakers)
+    terms.update(dict.fromkeys(named_dates(text if day is None else _resolved(text, day))))
+    for found in (exact_terms(spaced), pairs(runs)):
+        if len(terms) < TERMS:
+            terms.update(dict.fromkeys(found))
+    return SearchText(spaced, tuple(islice(terms, TERMS)))
+
+
+def _resolved(text: str, day: date) -> str:
+    return resolve_dates(text, datetime.combine(day, time(12), UTC))
+
+
+def _speakers(name: str | None, text: str) -> Iterator[str]:
+    """Terms of the words of a name, and of one the text begins with, as in "Ada: hello"."""
+    for words in (_words(name or ""), _leading_name(text)):
+        for word in words:
+            yield f"@{word.casefold()}"[:TERM_CHARACTERS]
+
+
+def _leading_name(text: str) -> list[str]:
+    match = _LEADING_NAME.match(text)
+    if match is None:
+        return []
+    words = _words(match[1])
+    named = 0 < len(words) <= 3 and all(word[0].isupper() for word in words)
+    return words if named and words[0].casefold() not in _NO_NAMES else []
+
+
+def _words(name: str) -> list[str]:
+    return _NAME_WORD.findall(normalized(name[:TERM_CHARACTERS]))
