@@ -17,78 +17,138 @@ from durable_context.errors import InvalidArgument
 from durable_context.models import Value
 from durable_context.prompts.artifact_excerpts import ArtifactPassage, artifact_passages
 from durable_context.prompts.excerpts import TurnPassage, heaviest_of, turn_passages
-from durable_context.prompts.query import EXCERPT_BYTES, EXCERPT_TURNS, QUERY_TERMS
-from durable_context.prompts.state import RetrievedTurn
+from durable_context.prompts.query import EXCERPT_BYTES
+from durable_context.prompts.ranking_query import K1, QUERY_TERMS, READ_TERMS, READ_WHOLE, B
+from durable_context.prompts.retrieved import RetrievedTurn
 from durable_context.redaction import redact
+from durable_context.search_queries import SearchQuery, search_query
 from durable_context.text import clean, one_line
 from durable_context.turns.sendable import sendable
 
 MOST_HITS = 50
 WEAKEST = 0.2
 """Share of the best hit's score below which a hit is noise, as is a passage within its hit."""
+CANDIDATES = 2 * MOST_HITS
+"""Best documents of a first look at the lists, which are scored with all terms."""
+READ_NEWEST = 256
+"""Postings that are read of each list that is too long to be read whole."""
+FRESH_TURNS = 500
+"""Turns that no index has yet: so many of the newest are searched."""
+EXCERPT_TURNS = 3
+"""Turns of each hit that passages are looked for in."""
 EXCERPTS = 3
 """Passages quoted from each hit."""
 QUERY_CHARACTERS = 10_000
 """Of a longer query only the beginning is searched with."""
 
-# $1 tenant, $2 branch, $3 query, $4 hits. BM25 as prompts rank by it, but whatever matches counts:
-# whoever searches looks at the hits. Turns that are not indexed yet are documents, too: short ones
-# against summaries, and therefore measured by their own mean length.
-_SEARCH = f"""
+# $1 tenant, $2 branch, $3 text, $4 terms taken as they are with $5 weights, $6 hits.
+# BM25 as prompts rank by it, bounded as theirs, but whatever matches counts: whoever searches looks
+# at the hits. Turns that are not indexed yet are documents, too: short ones against summaries, and
+# therefore measured by their own mean length.
+_QUERY = f"""
 with branch as materialized (
-    select b.text_search, b.head_turn, b.indexed_documents, b.indexed_terms, (
-        select coalesce(max(i.to_turn), 0)
-        from durable_context.lineage l
-        join durable_context.indexed_documents i on i.tenant = l.tenant
-            and i.branch_uuid = l.ancestor_uuid and i.artifact_no = 0
-            and i.to_turn <= l.compacted_turn
-        where l.tenant = $1 and l.branch_uuid = $2
-    ) as indexed_turn
-    from durable_context.branches b
+    select b.text_search from durable_context.branches b
     where b.tenant = $1 and b.branch_uuid = $2
-), lexemes as materialized (
-    select l.lexeme,
-        ('''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || '''')::tsquery as pattern
-    from branch b, unnest(to_tsvector(b.text_search, $3)) l
-    order by length(l.lexeme) desc, l.lexeme limit {QUERY_TERMS}
+), indexed as materialized (
+    select coalesce(sum(d.nth), 0)::float8 as leaves, coalesce(max(d.to_turn), 0) as to_turn,
+        coalesce(sum(d.total_length)::float8 / nullif(sum(d.nth), 0), 1) as mean_length
+    from durable_context.lineage a cross join lateral (
+        select d.nth, d.total_length, d.to_turn from durable_context.indexed_documents d
+        where d.branch_uuid = a.ancestor_uuid and d.level = 0 and d.artifact_no = 0
+            and d.to_turn <= a.compacted_turn
+        order by d.to_turn desc limit 1
+    ) d
+    where a.tenant = $1 and a.branch_uuid = $2
+), asked as materialized (
+    select w.term, max(w.weight) as weight from (
+        select u.lexeme as term, 1::float8 as weight
+        from branch b cross join unnest(to_tsvector(b.text_search, $3)) u
+        union all
+        select t.term, t.weight
+        from branch b cross join unnest($4::text[], $5::float8[]) t (term, weight)
+    ) w
+    group by w.term order by max(w.weight) desc, length(w.term) desc, w.term limit {QUERY_TERMS}
 ), fresh as materialized (
-    select t.branch_uuid, t.turn_no, t.terms, (
-        select sum(coalesce(cardinality(u.positions), 1)) from unnest(t.terms) u
-    ) as length
-    from durable_context.visible_turns t
-    where t.tenant = $1 and t.seen_by = $2 and t.turn_no > (select b.indexed_turn from branch b)
-        and t.terms @@ (select string_agg(l.pattern::text, ' | ')::tsquery from lexemes l)
-), found as materialized (
-    select p.branch_uuid, p.artifact_no, p.from_turn, p.to_turn, p.term, p.frequency, p.length,
-        false as fresh
-    from lexemes l
-    join durable_context.visible_postings p on p.seen_by = $2 and p.term = l.lexeme
-    union all
-    select f.branch_uuid, 0, f.turn_no, f.turn_no, u.lexeme, coalesce(cardinality(u.positions), 1),
-        f.length, true
-    from fresh f, unnest(f.terms) u
-    where u.lexeme in (select l.lexeme from lexemes l)
-), corpus as materialized (
-    select b.indexed_documents + b.head_turn - b.indexed_turn as documents,
-        coalesce(
-            nullif(b.indexed_terms, 0)::float8 / nullif(b.indexed_documents, 0),
-            (select avg(f.length)::float8 from found f where not f.fresh)
-        ) as indexed_length,
-        (select avg(f.length)::float8 from fresh f) as fresh_length
-    from branch b
+    select t.branch_uuid, t.turn_no, t.message_terms
+    from indexed i join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
+        and t.turn_no > i.to_turn
+    order by t.turn_no desc limit {FRESH_TURNS}
+), said as materialized (
+    select s.*, sum(s.frequency) over (partition by s.turn_no) as length from (
+        select f.branch_uuid, f.turn_no, u.lexeme as term,
+            sum(coalesce(cardinality(u.positions), 1)) as frequency
+        from fresh f cross join unnest(f.message_terms) m (terms) cross join unnest(m.terms) u
+        group by f.branch_uuid, f.turn_no, u.lexeme
+    ) s
 ), query as materialized (
-    select f.term, ln(1 + (greatest(c.documents - count(*), 0) + 0.5::float8)
-        / (count(*) + 0.5::float8)) as idf
-    from found f, corpus c group by f.term, c.documents
-), scored as (
-    select f.branch_uuid, f.artifact_no, f.from_turn, f.to_turn, f.fresh,
-        sum(q.idf * f.frequency * 2.5::float8 / (f.frequency + 1.5::float8
-            * (0.25::float8 + 0.75::float8 * f.length
-                / case when f.fresh then c.fresh_length else c.indexed_length end)
-        ) order by f.term) as score
-    from corpus c, found f join query q on q.term = f.term
-    group by f.branch_uuid, f.artifact_no, f.from_turn, f.to_turn, f.fresh
-), matches as materialized (
+    select q.term, q.leaves, q.weight * ln(1 + (greatest(d.documents - q.documents, 0) + 0.5)
+        / (q.documents + 0.5)) as weight
+    from (
+        select a.term, a.weight, l.leaves, l.leaves + (
+            select count(*) from said s where s.term = a.term
+        ) as documents
+        from asked a cross join lateral (
+            select coalesce(sum(p.nth), 0)::float8 as leaves
+            from durable_context.lineage v cross join lateral (
+                select p.nth from durable_context.postings p
+                where p.branch_uuid = v.ancestor_uuid and p.term = a.term and p.level = 0
+                    and p.artifact_no = 0 and p.to_turn <= v.compacted_turn
+                order by p.to_turn desc limit 1
+            ) p
+            where v.tenant = $1 and v.branch_uuid = $2
+        ) l
+    ) q cross join (
+        select i.leaves + (select count(*) from fresh) as documents from indexed i
+    ) d
+), lists as materialized (
+    select q.term, q.weight,
+        case when sum(q.leaves) over (order by q.leaves, q.term) <= {READ_WHOLE}
+            then {READ_WHOLE} else {READ_NEWEST} end as postings
+    from (select * from query order by weight desc, term limit {READ_TERMS}) q
+)"""
+
+_RANK = f"""sum(f.weight * f.frequency * {K1 + 1:.1f}::float8 / (f.frequency
+        + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * f.length / f.mean_length))
+        order by f.term)"""
+
+_SCORED = f""", candidates as materialized (
+    select f.branch_uuid, f.to_turn, f.artifact_no from (
+        select p.*, q.term, q.weight, i.mean_length
+        from lists q cross join indexed i
+        join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
+        cross join lateral (
+            select p.branch_uuid, p.to_turn, p.artifact_no, p.frequency, p.length
+            from durable_context.postings p
+            where p.branch_uuid = a.ancestor_uuid and p.term = q.term and p.level = 0
+                and p.to_turn <= a.to_turn and p.artifact_no <= a.artifact_limit
+                and (p.artifact_no > 0 or p.to_turn <= a.compacted_turn)
+            order by p.to_turn desc limit q.postings
+        ) p
+    ) f
+    group by f.branch_uuid, f.to_turn, f.artifact_no
+    order by {_RANK} desc, f.to_turn desc, f.artifact_no, f.branch_uuid
+    limit {CANDIDATES}
+), found as materialized (
+    select p.branch_uuid, p.to_turn, p.artifact_no, false as fresh, q.term, q.weight, p.frequency,
+        p.length, i.mean_length
+    from candidates c cross join (select array(select q.term from query q) as terms) asked
+    cross join lateral (
+        select p.* from durable_context.postings p
+        where p.branch_uuid = c.branch_uuid and p.term = any (asked.terms)
+            and p.to_turn = c.to_turn and p.level = 0 and p.artifact_no = c.artifact_no
+    ) p
+    join query q on q.term = p.term cross join indexed i
+    union all
+    select s.branch_uuid, s.turn_no, 0, true, q.term, q.weight, s.frequency, s.length, m.length
+    from said s join query q on q.term = s.term cross join (
+        select avg(s.length)::float8 as length from (select distinct turn_no, length from said) s
+    ) m
+), scored as materialized (
+    select f.branch_uuid, f.to_turn, f.artifact_no, f.fresh, {_RANK} as score
+    from found f group by f.branch_uuid, f.to_turn, f.artifact_no, f.fresh
+)"""
+
+_HITS = f""", matches as materialized (
     select s.*, a.handle, a.name, a.media_type, a.size, a.line_count, a.sha256, row_number() over (
         partition by a.sha256, case when a.sha256 is null then s.to_turn end
         order by s.to_turn desc, s.artifact_no desc, s.branch_uuid
@@ -97,9 +157,12 @@ with branch as materialized (
     left join durable_context.visible_artifacts a on s.artifact_no > 0 and a.tenant = $1
         and a.seen_by = $2 and a.artifact_no = s.artifact_no
 ), hits as materialized (
-    select m.* from matches m
+    select m.*, coalesce(d.from_turn, m.to_turn) as from_turn
+    from matches m
+    left join durable_context.indexed_documents d on not m.fresh and d.branch_uuid = m.branch_uuid
+        and d.to_turn = m.to_turn and d.level = 0 and d.artifact_no = m.artifact_no
     where m.repetition = 1 and m.score >= {WEAKEST} * (select max(s.score) from scored s)
-    order by m.score desc, m.to_turn desc, m.handle limit $4
+    order by m.score desc, m.to_turn desc, m.handle limit $6
 )
 select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
     t.headline, t.text as summary, case when h.fresh then (
@@ -114,16 +177,19 @@ select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
         select json_agg(json_build_array(e.turn_no, e.occurred_at, e.messages) order by e.turn_no)
         from (
             select v.turn_no, v.occurred_at, v.messages
-            from durable_context.visible_turns v, lateral (
-                select sum(q.idf) as matched from query q join lexemes l on l.lexeme = q.term
-                where v.terms @@ l.pattern
+            from durable_context.visible_turns v cross join lateral (
+                select sum(q.weight) as matched from query q where q.term in (
+                    select u.lexeme from unnest(v.message_terms) m (terms)
+                    cross join unnest(m.terms) u
+                )
             ) m
             where h.artifact_no = 0 and v.tenant = $1 and v.seen_by = $2
                 and v.turn_no between h.from_turn and h.to_turn and m.matched > 0
             order by m.matched desc, v.turn_no desc limit {EXCERPT_TURNS}
         ) e
     ) as turns,
-    (select json_agg(json_build_array(q.term, q.idf)) from query q) as terms
+    (select json_agg(json_build_array(q.term, q.weight)) from query q
+        where exists (select from found f where f.term = q.term)) as terms
 from hits h
 left join lateral (
     select t.headline, t.text from durable_context.artifact_summaries t
@@ -134,6 +200,8 @@ left join durable_context.artifact_contents c on c.tenant = $1 and c.sha256 = h.
     and c.data is not null and c.size <= {EXCERPT_BYTES} and h.line_count is not null
 order by h.score desc, h.to_turn desc, h.handle
 """
+
+_SEARCH = _QUERY + _SCORED + _HITS
 
 
 class SearchHit(Value):
@@ -160,10 +228,20 @@ async def search_history(
         raise InvalidArgument(f"query={query!r:.80}; it must be text that says what to look for")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_HITS:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidArgument(f"limit={limit!r:.80}; allowed are 1 to {MOST_HITS}")
-    asked = clean(query[:QUERY_CHARACTERS])
+    asked = _asked(query[:QUERY_CHARACTERS])
     async with acquired(pool) as connection:
-        rows = await connection.fetch(_SEARCH, tenant, branch_uuid, asked, limit)
+        rows = await connection.fetch(
+            _SEARCH, tenant, branch_uuid, asked.text, asked.terms, asked.weights, limit
+        )
     return await asyncio.to_thread(_hits, rows) if rows else ()
+
+
+def _asked(query: str) -> SearchQuery:
+    """What is looked for. Whoever searches for small talk means it."""
+    asked = search_query(query)
+    if asked.text.strip() or asked.terms:
+        return asked
+    return SearchQuery(clean(query), (), (), 0.0)
 
 
 def _hits(rows: Sequence[asyncpg.Record]) -> tuple[SearchHit, ...]:
@@ -178,6 +256,7 @@ def _turns(row: asyncpg.Record, terms: Sequence[tuple[str, float]]) -> SearchHit
         RetrievedTurn(
             turn_no,
             datetime.fromisoformat(occurred_at),
+            0,
             tuple(sendable(stored_json.load_message(message)) for message in messages),
         )
         for turn_no, occurred_at, messages in stored_json.loads(row["turns"] or "[]")

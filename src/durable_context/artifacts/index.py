@@ -3,6 +3,8 @@ names, their summaries and of text itself.
 """
 
 import asyncio
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 from uuid import UUID
 
@@ -10,10 +12,12 @@ from durable_context.artifacts.contents import ContentStore, StoredContent, deco
 from durable_context.artifacts.reading import is_text_type
 from durable_context.database import Pool, acquired
 from durable_context.errors import ArtifactDamaged
-from durable_context.text import clean
+from durable_context.search_terms import SEARCHED_CHARACTERS, SearchText, search_text
 
 INDEXED_CHARACTERS = 100_000
 """Of a text. A tsvector over 1 MB is an error."""
+TERM_BYTES = 200_000
+"""Of all terms that are taken as they are, for the same reason."""
 AT_ONCE = 20
 _BYTES_PER_CHARACTER = 4
 
@@ -38,32 +42,24 @@ order by a.artifact_no limit $5
 """
 _ADD = """
 with document as (
-    select to_tsvector(b.text_search, $5) as terms from durable_context.branches b
+    select durable_context.search_terms(b.text_search, $5, $6) as terms
+    from durable_context.branches b
     where b.tenant = $1 and b.branch_uuid = $2
 ),
 counted as (
-    select u.lexeme, coalesce(cardinality(u.positions), 1) as frequency
+    select u.lexeme as term, coalesce(cardinality(u.positions), 1) as frequency
     from document d cross join unnest(d.terms) u
 ),
 added as (
     insert into durable_context.indexed_documents (
-        tenant, branch_uuid, to_turn, from_turn, artifact_no, length
+        tenant, branch_uuid, to_turn, artifact_no, from_turn, length
     )
-    select $1, $2, $3, $3, $4, coalesce(sum(frequency), 0) from counted
+    select $1, $2, $3, $4, $3, coalesce(sum(frequency), 0) from counted
     on conflict do nothing
     returning length
-),
-posted as (
-    insert into durable_context.postings (
-        branch_uuid, term, to_turn, from_turn, artifact_no, frequency, length
-    )
-    select $2, c.lexeme, $3, $3, $4, least(c.frequency, 32767), a.length
-    from counted c cross join added a
 )
-update durable_context.branches b set
-    indexed_documents = b.indexed_documents + 1,
-    indexed_terms = b.indexed_terms + a.length
-from added a where b.tenant = $1 and b.branch_uuid = $2
+insert into durable_context.postings (branch_uuid, term, to_turn, artifact_no, frequency, length)
+select $2, c.term, $3, $4, least(c.frequency, 32767), a.length from counted c cross join added a
 """
 
 
@@ -117,6 +113,7 @@ class ArtifactIndex:
     async def _add(self, document: _Document) -> None:
         text = await self._text(document) if document.is_text else ""
         said = "\n".join([document.name, document.headline, document.summary, text])
+        found_by = await asyncio.to_thread(_searched, said)
         async with acquired(self._pool) as connection:
             await connection.execute(
                 _ADD,
@@ -124,7 +121,8 @@ class ArtifactIndex:
                 self._branch,
                 document.turn_no,
                 document.artifact_no,
-                clean(said),
+                found_by.text,
+                "\n".join(found_by.terms),
             )
 
     async def _text(self, document: _Document) -> str:
@@ -139,3 +137,25 @@ class ArtifactIndex:
 
 def _beginning(content: bytes) -> str:
     return decoded(content[: _BYTES_PER_CHARACTER * INDEXED_CHARACTERS])[:INDEXED_CHARACTERS]
+
+
+def _searched(said: str) -> SearchText:
+    """What it is found by, of more text than is searched at once."""
+    pieces = [search_text(piece) for piece in _pieces(said)]
+    text = "\n".join(piece.text for piece in pieces)[:INDEXED_CHARACTERS]
+    distinct = dict.fromkeys(term for piece in pieces for term in piece.terms)
+    ends = accumulate(len(term.encode()) for term in distinct)
+    terms = (term for term, end in zip(distinct, ends, strict=True) if end <= TERM_BYTES)
+    return SearchText(text, tuple(terms))
+
+
+def _pieces(said: str) -> Iterator[str]:
+    """Between words where there are any."""
+    start = 0
+    while start < min(len(said), INDEXED_CHARACTERS):
+        piece = said[start : start + SEARCHED_CHARACTERS]
+        if len(piece) == SEARCHED_CHARACTERS:
+            end = max(piece.rfind(" "), piece.rfind("\n")) + 1
+            piece = piece[:end] or piece
+        yield piece
+        start += len(piece)

@@ -57,6 +57,8 @@ class Checks:
         self._open_run: int | None = None
         self._nodes: dict[UUID, tuple[int, int]] = {}
         self._checkpoint_turn = 0
+        self._leaves = 0
+        self._leaves_length = 0
 
     def check(self, batch: Iterable[Numbered]) -> list[bytes]:
         """Contents that are whole now. Raises InvalidExport."""
@@ -206,6 +208,12 @@ class Checks:
             raise _Fault(f"there is no artifact {record.artifact_no}")
         if not record.from_turn <= record.to_turn <= self._header.head_turn:
             raise _Fault(f"there are no turns {record.from_turn}-{record.to_turn}")
+        if record.is_leaf:
+            self._leaves += 1
+            self._leaves_length += record.length
+        figures = (self._leaves, self._leaves_length) if record.is_leaf else (0, 0)
+        if (record.nth, record.total_length) != figures:
+            raise _Fault(f"nth and total_length are to be {figures[0]} and {figures[1]}")
 
 
 def _decoded(data: str) -> bytes:

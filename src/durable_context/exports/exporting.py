@@ -35,7 +35,7 @@ _JSON_COLUMNS: Final = {
     "manifest",
     "sections",
     "token_usage",
-    "frequencies",
+    "postings",
 }
 
 

@@ -21,7 +21,7 @@ from durable_context.exports.types import Count, Figure, Filled, Positive, Sha25
 from durable_context.models import Value
 
 FORMAT: Final = "durable-context-branch"
-VERSION: Final = 1
+VERSION: Final = 2
 PIECE: Final = 524_288
 """Characters of a piece: JSON's escapes in it at most double them, UTF-8 takes up to 4 bytes."""
 
@@ -50,7 +50,7 @@ class Counts(Value):
 class BranchRecord(Value):
     kind: Literal["branch"]
     format: Literal["durable-context-branch"]
-    version: Literal[1]
+    version: Literal[2]
     conversation_id: Text
     branch_id: Text
     lineage: tuple[Ancestor, ...] = ()
@@ -63,8 +63,6 @@ class BranchRecord(Value):
     open_run_turn: Positive | None = None
     checkpoint_turn: Count
     checkpoint_tokens: Figure
-    indexed_documents: Count
-    indexed_terms: Figure
     counts: Counts
 
     @model_validator(mode="after")

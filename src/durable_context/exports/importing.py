@@ -191,8 +191,6 @@ class _Import:
             self._branch,
             self._header.checkpoint_turn,
             self._header.checkpoint_tokens,
-            self._header.indexed_documents,
-            self._header.indexed_terms,
             self._header.counts.artifacts,
         )
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from durable_context import stored_json
 from durable_context.errors import InvalidExport
+from durable_context.exports import older
 from durable_context.exports.format import (
     FORMAT,
     PIECE,
@@ -142,15 +143,24 @@ class Received:
         self._file.seek(0)
         return read_header(self._file.readline().decode())
 
+    def _version(self) -> object:
+        """The stream's own. Leaves the file behind the first line. Raises InvalidExport."""
+        self.header()
+        self._file.seek(0)
+        return _fields(self._file.readline().decode(), 1).get("version")
+
     def batches(self) -> Iterator[list[Numbered]]:
         """The records between the first and the last, some of one kind at a time.
 
         Raises InvalidExport.
         """
-        self.header()
+        upgrade = older.record if self._version() == older.VERSION else None
         batch: list[Numbered] = []
         size = 0
-        for number, length, fields in self._objects():
+        for number, length, found in self._objects():
+            fields = upgrade(found) if upgrade else found
+            if fields is None:
+                continue
             record = _record(fields, number)
             if batch and (size > BATCH or record.kind != batch[0].record.kind):
                 yield batch
@@ -188,11 +198,14 @@ def read_header(line: str) -> BranchRecord:
     fields = _fields(line, 1)
     if fields.get("kind") != "branch" or fields.get("format") != FORMAT:
         raise InvalidExport(f"line 1 is not the first one of an exported branch ({FORMAT})")
-    if fields.get("version") != VERSION:
+    version = fields.get("version")
+    if version not in (older.VERSION, VERSION):
         raise InvalidExport(
-            f"line 1: version {fields.get('version')!r:.40} of {FORMAT} is not known here,"
-            f" {VERSION} is"
+            f"line 1: version {version!r:.40} of {FORMAT} is not known here, {older.VERSION} and"
+            f" {VERSION} are: import it with the release that wrote it, or a newer one"
         )
+    if version == older.VERSION:
+        fields = older.header(fields) | {"version": VERSION}
     return _validated(BranchRecord, fields, 1)
 
 

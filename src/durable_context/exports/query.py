@@ -6,7 +6,7 @@ Parameters: $1 tenant, $2 branch. Columns are named as the fields of the records
 BRANCH = """
 select b.conversation_id, b.branch_id, b.created_at, b.last_turn_at, b.encoding,
     b.text_search::text as text_search, b.head_turn, b.head_tokens, b.open_run_turn,
-    b.checkpoint_turn, b.checkpoint_tokens, b.indexed_documents, b.indexed_terms,
+    b.checkpoint_turn, b.checkpoint_tokens,
     (
         select json_agg(
             json_build_object('branch_id', a.branch_id, 'to_turn', l.to_turn) order by l.depth
@@ -25,14 +25,14 @@ with artifacts as (
     select a.*, row_number() over (order by a.artifact_no)::integer as new_no
     from durable_context.visible_artifacts a where a.tenant = $1 and a.seen_by = $2
 ), documents as (
-    select distinct on (d.to_turn, d.artifact_no) d.*
+    select distinct on (d.to_turn, d.level, d.artifact_no) d.*
     from durable_context.lineage l
     join durable_context.indexed_documents d
         on d.tenant = l.tenant and d.branch_uuid = l.ancestor_uuid
         and d.to_turn <= case when d.artifact_no = 0 then l.compacted_turn else l.to_turn end
         and d.artifact_no <= l.artifact_limit
     where l.tenant = $1 and l.branch_uuid = $2
-    order by d.to_turn, d.artifact_no, l.depth
+    order by d.to_turn, d.level, d.artifact_no, l.depth
 )"""
 
 _CONTENTS = """
@@ -82,7 +82,7 @@ from durable_context.artifact_contents c
 where c.tenant = $1 and c.sha256 = any($2::bytea[]) order by c.sha256
 """
 TURN_SIZES = """
-select t.turn_no, octet_length(t.messages::text) + octet_length(t.terms::text) as size
+select t.turn_no, octet_length(t.messages::text) + octet_length(t.message_terms::text) as size
 from durable_context.visible_turns t where t.tenant = $1 and t.seen_by = $2 order by t.turn_no
 """
 # A child may have used the turn key of an inherited turn again. Nobody looks for that one any more.
@@ -93,8 +93,9 @@ select t.turn_no, case when t.branch_uuid <> $2 and exists (
     ) then 'inherited-' || t.turn_no || '-' || md5(t.turn_key) else t.turn_key end as turn_key,
     t.content_hash, t.messages, t.message_tokens, t.views, t.token_count, t.stored_tokens,
     t.raw_tokens, t.head_tokens, t.open_run_turn, t.artifact_count, t.outcome, t.continues,
-    t.digest, t.digest_tokens, t.ledger, t.terms::text as terms, t.occurred_at, t.recorded_at,
-    t.usage, t.metadata, t.manifest, t.prompt_parts_hash, t.schema_version
+    t.digest, t.digest_tokens, t.ledger, t.message_terms::text[] as message_terms, t.speakers,
+    t.occurred_at, t.recorded_at, t.usage, t.metadata, t.manifest, t.prompt_parts_hash,
+    t.schema_version
 from durable_context.visible_turns t
 where t.tenant = $1 and t.seen_by = $2 and t.turn_no between $3 and $4 order by t.turn_no
 """
@@ -129,24 +130,38 @@ from durable_context.visible_checkpoints c where c.tenant = $1 and c.seen_by = $
 order by c.turn_no
 """
 
-# Postings are grouped once: no index finds those of one document.
+# Postings are grouped once: no index finds those of one document. Each ancestor numbers its leaves,
+# and the leaves that hold a term, from 1; the copy numbers them through.
 DOCUMENTS = f"""{_SEEN}, posted as materialized (
-    select p.branch_uuid, p.to_turn, p.artifact_no,
-        json_object_agg(p.term, p.frequency order by p.term collate "C") as frequencies
-    from durable_context.postings p
-    where p.branch_uuid in (
-        select l.ancestor_uuid from durable_context.lineage l
-        where l.tenant = $1 and l.branch_uuid = $2
-    )
-    group by p.branch_uuid, p.to_turn, p.artifact_no
+    select p.branch_uuid, p.to_turn, p.level, p.artifact_no, json_object_agg(
+        p.term, json_build_array(p.frequency, p.nth, encode(p.places, 'hex'))
+        order by p.term collate "C"
+    ) as postings
+    from (
+        select p.branch_uuid, p.to_turn, p.level, p.artifact_no, p.term, p.frequency, p.places,
+            case when p.nth > 0 then row_number() over (
+                partition by p.term, p.nth > 0 order by p.to_turn
+            ) else 0 end as nth
+        from documents d join durable_context.postings p
+            on (p.branch_uuid, p.to_turn, p.level, p.artifact_no)
+            = (d.branch_uuid, d.to_turn, d.level, d.artifact_no)
+        where p.branch_uuid in (
+            select l.ancestor_uuid from durable_context.lineage l
+            where l.tenant = $1 and l.branch_uuid = $2
+        )
+    ) p
+    group by p.branch_uuid, p.to_turn, p.level, p.artifact_no
 )
-select d.from_turn, d.to_turn, coalesce(a.new_no, 0) as artifact_no, d.length,
-    coalesce(p.frequencies, '{{}}') as frequencies
+select d.to_turn, d.level, coalesce(a.new_no, 0) as artifact_no, d.from_turn, d.length,
+    case when d.nth > 0 then row_number() over leaves else 0 end as nth,
+    case when d.nth > 0 then sum(d.length) over leaves else 0 end::bigint as total_length,
+    d.turn_messages, d.message_lengths, coalesce(p.postings, '{{}}') as postings
 from documents d
 left join artifacts a on a.artifact_no = d.artifact_no
-left join posted p on (p.branch_uuid, p.to_turn, p.artifact_no)
-    = (d.branch_uuid, d.to_turn, d.artifact_no)
-order by d.to_turn, artifact_no
+left join posted p on (p.branch_uuid, p.to_turn, p.level, p.artifact_no)
+    = (d.branch_uuid, d.to_turn, d.level, d.artifact_no)
+window leaves as (partition by d.nth > 0 order by d.to_turn)
+order by d.to_turn, d.level, artifact_no
 """
 
 COMPACTIONS = f"""

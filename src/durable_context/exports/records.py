@@ -3,7 +3,7 @@
 Fields stand in the order of the columns an import writes. See docs/export-format.md.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -16,6 +16,7 @@ from durable_context.exports.types import (
     FilledShown,
     Free,
     Handle,
+    Places,
     Positive,
     Sha256,
     Shown,
@@ -98,7 +99,7 @@ class Entry(LedgerEntry):
 
 
 class TurnRecord(Value):
-    """`terms` are the lexemes it is found by, as text of PostgreSQL's type tsvector."""
+    """`message_terms` are what each message is found by, as text of PostgreSQL's type tsvector."""
 
     kind: Literal["turn"]
     turn_no: Positive
@@ -118,7 +119,8 @@ class TurnRecord(Value):
     digest: Shown
     digest_tokens: Count
     ledger: tuple[Fact, ...]
-    terms: Text
+    message_terms: tuple[Text, ...]
+    speakers: tuple[Term, ...]
     occurred_at: Time
     recorded_at: Time
     usage: Free | None = None
@@ -131,6 +133,8 @@ class TurnRecord(Value):
     def _fits(self) -> "TurnRecord":
         if len(self.message_tokens) != len(self.messages):
             raise ValueError("message_tokens has not one figure per message")
+        if len(self.message_terms) != len(self.messages):
+            raise ValueError("message_terms has not those of each message")
         positions = {str(position) for position in range(len(self.messages))}
         if self.views and not positions.issuperset(self.views):
             raise ValueError("views are of messages that are not there")
@@ -225,15 +229,47 @@ class CheckpointRecord(Value):
         return self
 
 
+class Posting(NamedTuple):
+    """A term in a document: how often, in how many leaves up to this one, and in which messages of
+    the leaf, a byte each.
+    """
+
+    frequency: Small
+    nth: Count
+    places: Places
+
+
 class DocumentRecord(Value):
-    """What retrieval ranks: a leaf, or the artifact whose number it is. Frequencies by term."""
+    """What retrieval ranks: a leaf, a node above the leaves, or the artifact of that number."""
 
     kind: Literal["document"]
-    from_turn: Count
     to_turn: Count
+    level: Annotated[int, Field(ge=0, le=2**15 - 1)]
     artifact_no: Count
+    from_turn: Count
     length: Count
-    frequencies: dict[Term, Small]
+    nth: Count
+    total_length: Figure
+    turn_messages: tuple[Small, ...]
+    message_lengths: tuple[Count, ...]
+    postings: dict[Term, Posting]
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.level == self.artifact_no == 0
+
+    @model_validator(mode="after")
+    def _fits(self) -> "DocumentRecord":
+        if self.level and self.artifact_no:
+            raise ValueError("an artifact has no level")
+        turns = self.to_turn - self.from_turn + 1 if self.is_leaf else 0
+        if len(self.turn_messages) != turns:
+            raise ValueError(f"turn_messages is to have {turns} figures")
+        if sum(self.turn_messages) != len(self.message_lengths):
+            raise ValueError("message_lengths has not one figure per message")
+        if any(posting.nth > self.nth for posting in self.postings.values()):
+            raise ValueError("a term is in more leaves than there are")
+        return self
 
 
 class CompactionRecord(Value):

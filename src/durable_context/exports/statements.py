@@ -27,7 +27,7 @@ where tenant = $1 and branch_uuid = $2
 """
 FIGURES = """
 update durable_context.branches set checkpoint_turn = $3, checkpoint_tokens = $4,
-    indexed_documents = $5, indexed_terms = $6, artifact_count = $7
+    artifact_count = $5
 where tenant = $1 and branch_uuid = $2
 """
 
@@ -67,11 +67,11 @@ _TURN = """
 insert into durable_context.turns (
     tenant, branch_uuid, turn_no, turn_key, content_hash, messages, message_tokens, views,
     token_count, stored_tokens, raw_tokens, head_tokens, open_run_turn, artifact_count, outcome,
-    continues, digest, digest_tokens, ledger, terms, occurred_at, recorded_at, usage, metadata,
-    manifest, prompt_parts_hash, schema_version
+    continues, digest, digest_tokens, ledger, message_terms, speakers, occurred_at, recorded_at,
+    usage, metadata, manifest, prompt_parts_hash, schema_version
 ) values (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-    $20::text::tsvector, $21, $22, $23, $24, $25, $26, $27
+    $20::text[]::tsvector[], $21, $22, $23, $24, $25, $26, $27, $28
 )
 """
 
@@ -94,18 +94,21 @@ insert into durable_context.checkpoints (
 
 _DOCUMENT = """
 insert into durable_context.indexed_documents (
-    tenant, branch_uuid, from_turn, to_turn, artifact_no, length
-) values ($1, $2, $3, $4, $5, $6)
+    tenant, branch_uuid, to_turn, level, artifact_no, from_turn, length, nth, total_length,
+    turn_messages, message_lengths
+) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 """
 
 POSTING_COLUMNS = (
     "branch_uuid",
     "term",
     "to_turn",
-    "from_turn",
-    "frequency",
-    "length",
+    "level",
     "artifact_no",
+    "length",
+    "frequency",
+    "nth",
+    "places",
 )
 
 _COMPACTION = """
@@ -136,7 +139,7 @@ INSERTS: Final = {
     "compaction": Insert(_COMPACTION),
 }
 
-_NOT_OF_THE_ROW: Final = {"kind", "frequencies"}
+_NOT_OF_THE_ROW: Final = {"kind", "postings"}
 _HASHES: Final = {"sha256", "hash", "content_hash", "input_hash", "prompt_parts_hash"}
 _IDS: Final = {"summary_id", "checkpoint_id", "parent_id"}
 _JSON: Final = {"usage", "metadata", "token_usage"}
@@ -153,10 +156,10 @@ def values(tenant: str, branch_uuid: UUID, record: BaseModel, insert: Insert) ->
 
 
 def postings(branch_uuid: UUID, record: DocumentRecord) -> list[Values]:
-    rest = (record.to_turn, record.from_turn)
+    document = (record.to_turn, record.level, record.artifact_no, record.length)
     return [
-        (branch_uuid, term, *rest, frequency, record.length, record.artifact_no)
-        for term, frequency in record.frequencies.items()
+        (branch_uuid, term, *document, frequency, nth, bytes.fromhex(places))
+        for term, (frequency, nth, places) in record.postings.items()
     ]
 
 
