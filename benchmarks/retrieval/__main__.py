@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.database import Report, benchmark_database
+from benchmarks.retrieval.comparing import earlier
 from benchmarks.retrieval.floor import strangers
 from benchmarks.retrieval.measure import Measured, measure
 from benchmarks.retrieval.misses import show_answered, show_misses
@@ -24,8 +25,8 @@ from durable_context.errors import DurableContextError
 from worker.errors import WorkerError
 from worker.termination import Termination
 
-_WIDTH = 128
-"""Columns of the tables where no terminal says how many there are."""
+_WIDTH = 108
+"""Columns that the tables need: a narrow terminal wraps lines, and no figure is cut off."""
 
 
 def main(
@@ -39,6 +40,9 @@ def main(
     as_one: Annotated[
         bool, typer.Option("--joined", help="All conversations as one long lineage.")
     ] = False,
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with an earlier run, the output of --json.")
+    ] = None,
     misses: Annotated[int, typer.Option(help="Show so many missed questions.", min=0)] = 0,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -46,6 +50,7 @@ def main(
     progress = Console(stderr=True, highlight=False)
     names = [name.strip() for name in conversations.split(",") if name.strip()]
     try:
+        before = None if against is None else earlier(against)
         asked = talks(data, half, names)
         corpus = f"LoCoMo, {half.value}"
         if as_one:
@@ -67,12 +72,11 @@ def main(
         typer.echo(as_json(measured, half.value))
         return
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH)
+    console.width = max(console.width, _WIDTH)
     if misses:
         show_misses(measured.misses, misses, console)
         show_answered(measured.floor, misses, console)
-    show(measured, console)
+    show(measured, before, console)
 
 
 async def _measured(

@@ -14,12 +14,15 @@ from benchmarks.retrieval.questions import Talk
 
 @dataclass
 class Measured:
-    """`floor`: messages that should retrieve nothing."""
+    """`asked` names conversation and question, in the order of every tally's scores. `floor`:
+    messages that should retrieve nothing.
+    """
 
     corpus: str
     conversations: int = 0
     turns: int = 0
     seconds: float = 0.0
+    asked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     tallies: dict[str, Tally] = field(default_factory=dict[str, Tally])
     floor: list[Asking] = field(default_factory=list[Asking])
     misses: list[Miss] = field(default_factory=list[Miss])
@@ -42,6 +45,7 @@ async def measure(
         for name, method in methods.items():
             await _answer(asked, name, method, measured)
         report(f"{talk.name}: {len(talk.questions):,} questions asked")
+        measured.asked += [(question.talk, question.text) for question in talk.questions]
         others = [other for other in talks if other is not talk]
         askings += await ask_strangers(asked, others, strangers)
         measured.conversations += 1
@@ -66,4 +70,4 @@ async def _answer(asked: Asked, name: str, method: Method, into: Measured) -> No
     for question, answer in zip(asked.talk.questions, answers, strict=True):
         tally.scores.append(score(question, answer))
         if name == OURS and is_missed(question, answer):
-            into.misses.append(Miss(asked.talk.name, question, answer))
+            into.misses.append(Miss(question, answer))

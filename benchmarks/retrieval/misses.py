@@ -19,7 +19,6 @@ _SHOWN = 500
 
 
 class Miss(NamedTuple):
-    talk: str
     question: Question
     answer: Answer
 
@@ -59,7 +58,10 @@ def show_misses(misses: Sequence[Miss], count: int, console: Console) -> None:
 
 def _show(miss: Miss, console: Console) -> None:
     question = miss.question
-    lines = [f"{miss.talk}, {question.category}: {question.text}", f"  answer: {question.answer}"]
+    lines = [
+        f"{question.talk}, {question.category}: {question.text}",
+        f"  answer: {question.answer}",
+    ]
     lines += [
         f"  evidence, turn {each.turn_no}, {miss.fate(each)}: {each.text}"
         for each in question.evidence

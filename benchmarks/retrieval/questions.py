@@ -26,6 +26,9 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
+    """`talk`: the conversation it was written for."""
+
+    talk: str
     text: str
     answer: str
     category: str
@@ -71,6 +74,7 @@ def talk(transcript: Transcript, row: Mapping[str, Any]) -> Talk:
         turns=tuple(_attributed(turn, row) for turn in transcript.turns),
         questions=tuple(
             Question(
+                talk=transcript.name,
                 text=asked["question"],
                 answer=asked["answer"],
                 category=asked["category_name"],

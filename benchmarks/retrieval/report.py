@@ -1,7 +1,7 @@
 """What was measured, as tables or as one JSON object."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from benchmarks.goals import Goal
 from benchmarks.report import empty_table, goals_table
 from benchmarks.retrieval.answers import Score, Tally
+from benchmarks.retrieval.comparing import ALL, SHARES, Scores, differences_table, pairs_of
 from benchmarks.retrieval.intervals import Interval, interval
 from benchmarks.retrieval.measure import Measured
 from benchmarks.retrieval.methods import BM25, CUT, OURS
@@ -18,19 +19,11 @@ from benchmarks.retrieval.methods import BM25, CUT, OURS
 RECALL = 0.82
 PRESENT = 0.78
 
-ALL = "all"
-SHARES: Mapping[str, Callable[[Score], float]] = {
-    "recall@3": lambda score: score.recall,
-    "hit@3": lambda score: score.hit,
-    "in blocks": lambda score: score.quoted,
-    "whole": lambda score: score.whole,
-    "in prompt": lambda score: score.present,
-}
 _EXPLAINED = (
     "recall@3, hit@3: turns with evidence, all and any, in the turns that the retrieved blocks"
     " cover. in blocks: messages with evidence whose text, or at least a sentence of it, stands in"
     " the text of the blocks; whole: all of their text. in prompt: as in blocks, anywhere in the"
-    " prompt. Small figures: 95 % confidence interval, questions resampled."
+    " prompt. Behind a figure: its 95 % confidence interval, questions resampled."
 )
 
 
@@ -62,6 +55,12 @@ def as_json(measured: Measured, half: str) -> str:
                 }
                 for name, tally in measured.tallies.items()
             },
+            "questions": [
+                {"conversation": talk, "question": question} | score._asdict()
+                for (talk, question), score in zip(
+                    measured.asked, measured.tallies[OURS].scores, strict=True
+                )
+            ],
             "floor": [
                 {
                     "kind": each.kind,
@@ -82,6 +81,7 @@ def _figures(tally: Tally) -> dict[str, Any]:
     return {
         "questions": len(tally.scores),
         "shares": shares,
+        "whole_in_blocks": tally.mean(lambda score: score.whole),
         "mean_tokens": tally.mean(lambda score: score.tokens),
         "p95_tokens": tally.percentile(0.95),
         "max_tokens": tally.percentile(1.0),
@@ -95,16 +95,22 @@ def _share(tally: Tally, figure: Callable[[Score], float]) -> Interval:
     return interval([figure(score) for score in tally.scores])
 
 
-def show(measured: Measured, console: Console) -> None:
+def show(measured: Measured, before: Scores | None, console: Console) -> None:
+    """`before`: of an earlier run to compare with."""
     console.print(
         f"{measured.corpus}: {measured.conversations} conversations, {measured.turns:,} turns,"
-        f" {len(measured.tallies[OURS].scores):,} questions, {measured.seconds:.0f} s"
+        f" {len(measured.asked):,} questions, {measured.seconds:.0f} s"
     )
     console.print(_EXPLAINED, soft_wrap=True)
     for category in categories(measured):
         console.print(_shares_table(measured, category))
+    ours = measured.tallies[OURS].scores
     if BM25 in measured.tallies:
-        console.print(_differences_line(measured))
+        theirs = measured.tallies[BM25].scores
+        console.print(differences_table(BM25, list(zip(ours, theirs, strict=True))))
+    if before is not None:
+        now = dict(zip(measured.asked, ours, strict=True))
+        console.print(differences_table("the earlier run", pairs_of(now, before)))
     console.print(_sizes_table(measured))
     console.print(_floor_table(measured))
     console.print(goals_table(list(goals(measured)), decimals=3))
@@ -125,20 +131,8 @@ def _cell(share: Interval, bold: bool) -> str:
     return f"{f'[bold]{mean}[/bold]' if bold else mean} [dim]{low}–{high}[/dim]"
 
 
-def _differences_line(measured: Measured) -> str:
-    """Ours less BM25, in pairs."""
-    parts: list[str] = []
-    for name in ("recall@3", "in blocks"):
-        figure = SHARES[name]
-        ours, theirs = (measured.tallies[method].scores for method in (OURS, BM25))
-        pairs = zip(map(figure, ours), map(figure, theirs), strict=True)
-        mean, low, high = interval([one - other for one, other in pairs])
-        parts.append(f"{name} {mean:+.3f} [{low:+.3f}, {high:+.3f}]")
-    return f"{OURS} less {BM25}: {', '.join(parts)}\n"
-
-
 def _sizes_table(measured: Measured) -> Table:
-    columns = ("tokens", "p95", "most", "blocks", "turns", "none")
+    columns = ("tokens", "p95", "most", "blocks", "turns", "none", "whole")
     table = empty_table(f"{OURS}, what is retrieved for a question", "", *columns)
     for category in categories(measured):
         tally = measured.tallies[OURS].of(category)
@@ -149,21 +143,21 @@ def _sizes_table(measured: Measured) -> Table:
             f"{tally.mean(lambda score: score.blocks):.2f}",
             f"{tally.mean(lambda score: score.turns):.1f}",
             str(tally.without_block),
+            f"{tally.mean(lambda score: score.whole):.3f}",
         )
     return table
 
 
 def _floor_table(measured: Measured) -> Table:
     title = "relevance floor: messages for which at least one block is retrieved"
-    table = empty_table(title, "", "messages", "answered", "share", "blocks")
-    ours = measured.tallies[OURS]
-    asked = len(ours.scores)
-    answered = asked - ours.without_block
-    blocks = sum(score.blocks for score in ours.scores)
-    rows = [("its own questions", asked, answered, blocks)]
+    table = empty_table(title, "", "messages", "answered", "share", "none", "blocks")
+    scores = measured.tallies[OURS].scores
+    answered = sum(bool(score.blocks) for score in scores)
+    rows = [("its own questions", len(scores), answered, sum(score.blocks for score in scores))]
     rows += [(e.kind, e.messages, len(e.answered), e.blocks) for e in measured.floor]
-    for kind, messages, got, shown in rows:
+    for kind, messages, got, blocks in rows:
         share = got / messages if messages else 0.0
-        mean = shown / messages if messages else 0.0
-        table.add_row(kind, str(messages), str(got), f"{share:.3f}", f"{mean:.2f}")
+        mean = blocks / messages if messages else 0.0
+        cells = (f"{share:.3f}", str(messages - got), f"{mean:.2f}")
+        table.add_row(kind, str(messages), str(got), *cells)
     return table
