@@ -92,7 +92,7 @@ class Store:
             result = await connection.fetchrow(
                 "select * from durable_context.record_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
                 " $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,"
-                " $27, $28, $29, $30)",
+                " $27, $28, $29, $30, $31, $32)",
                 self._tenant,
                 branch_uuid,
                 turn_key,
@@ -110,7 +110,9 @@ class Store:
                 row.digest,
                 row.digest_tokens,
                 row.ledger,
-                row.search_text,
+                row.search_texts,
+                row.search_terms,
+                row.speakers,
                 occurred_at,
                 stored_json.dumps(usage) if usage is not None else None,
                 stored_json.dumps(metadata) if metadata is not None else None,

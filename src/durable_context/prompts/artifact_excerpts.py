@@ -1,16 +1,18 @@
-"""Retrieved blocks of artifacts: what one is, and the lines of it that answer the query."""
+"""Excerpts of artifacts: what one is, and the lines of it that answer the query."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from durable_context.prompts.excerpts import SMALLEST_PASSAGE, RetrievedBlock, heaviest_of
-from durable_context.prompts.rendering import FOOT, RETRIEVED_HEAD, turns_label
-from durable_context.prompts.state import RetrievedArtifact
+from durable_context.prompts.excerpts import OF_DOCUMENT, Terms
+from durable_context.prompts.rendering import turns_label
+from durable_context.prompts.retrieved import RetrievedArtifact
 from durable_context.quoting import quoted
 from durable_context.redaction import redact
 from durable_context.text import clean, one_line, shorten
 from durable_context.tokens import TokenCounter
 
+SUMMARY_TOKENS = 150
+"""Of a summary that stands for an artifact no line of which answers the query."""
 PASSAGE_CHARACTERS = 480
 """Lines are quoted together up to this length; a longer line is quoted in parts."""
 
@@ -29,22 +31,34 @@ class ArtifactPassage(NamedTuple):
         return f"[line {self.line_no}] {one_line(quoted(self.text, self.start, self.end))}\n"
 
 
-def artifact_block(
-    found: RetrievedArtifact,
-    terms: Mapping[str, float],
-    *,
-    max_tokens: int,
-    counter: TokenCounter,
-) -> RetrievedBlock | None:
-    """The artifact's best passages in their order, else its summary; None if neither fits."""
-    head = f"{RETRIEVED_HEAD}{turns_label(found.turn_no, found.turn_no)} {_described(found)}\n"
-    room = max_tokens - counter.count(head) - counter.count(FOOT)
-    body = _quoted(found, heaviest_of(terms), room, counter) or _summed_up(found, room, counter)
-    if not body:
-        return None
-    tokens = counter.count(head) + sum(counter.count(line) for line in body) + counter.count(FOOT)
-    text = head + "".join(body) + FOOT
-    return RetrievedBlock(found.turn_no, found.turn_no, found.handle, text, tokens)
+class LineExcerpt(NamedTuple):
+    """A passage, or what the summary says, as an excerpt that competes with those of turns."""
+
+    worth: float
+    order: tuple[int, int]
+    passage: ArtifactPassage | None
+    summary: str
+    day: str = ""
+
+    def line(self, *, dated: bool) -> str:  # noqa: ARG002 - lines of an artifact have no day
+        return self.passage.line() if self.passage else f"- {self.summary}\n"
+
+
+def artifact_head(found: RetrievedArtifact) -> str:
+    return f"{turns_label(found.turn_no, found.turn_no)} {_described(found)}\n"
+
+
+def artifact_excerpts(
+    found: RetrievedArtifact, terms: Terms, counter: TokenCounter
+) -> Iterator[LineExcerpt]:
+    """Its passages that answer the query, else its summary."""
+    quotes = list(artifact_passages(found.text or "", terms))
+    share = OF_DOCUMENT * found.score
+    for passage in quotes:
+        yield LineExcerpt(passage.score + share, (passage.start, 0), passage, "")
+    if not quotes and found.summary:
+        summary = one_line(redact(clean(found.summary)))
+        yield LineExcerpt(found.score, (0, 0), None, shorten(summary, SUMMARY_TOKENS, counter))
 
 
 def _described(found: RetrievedArtifact) -> str:
@@ -53,25 +67,7 @@ def _described(found: RetrievedArtifact) -> str:
     return f"artifact {found.handle} ({name}{found.media_type}, {found.size:,} bytes){about}"
 
 
-def _quoted(
-    found: RetrievedArtifact,
-    terms: Sequence[tuple[str, float]],
-    room: int,
-    counter: TokenCounter,
-) -> list[str]:
-    chosen: list[tuple[int, str]] = []
-    for passage in sorted(artifact_passages(found.text or "", terms), key=lambda p: -p.score):
-        if room < SMALLEST_PASSAGE:
-            break
-        line = passage.line()
-        size = counter.count(line)
-        if size <= room:
-            room -= size
-            chosen.append((passage.start, line))
-    return [line for _, line in sorted(chosen)]
-
-
-def artifact_passages(text: str, terms: Sequence[tuple[str, float]]) -> Iterator[ArtifactPassage]:
+def artifact_passages(text: str, terms: Terms) -> Iterator[ArtifactPassage]:
     """The passages that hold a term, in their order."""
     text = clean(text)
     for line_no, start, end in _pieces(text):
@@ -95,11 +91,3 @@ def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
         position = end + 1
     if start < len(text):
         yield first, start, len(text)
-
-
-def _summed_up(found: RetrievedArtifact, room: int, counter: TokenCounter) -> list[str]:
-    if not found.summary or room < SMALLEST_PASSAGE:
-        return []
-    text = shorten(one_line(redact(clean(found.summary))), room - 2, counter)
-    line = f"- {text}\n"
-    return [line] if counter.count(line) <= room else []

@@ -13,7 +13,6 @@ from durable_context.errors import InvalidTurn
 from durable_context.model_tokens import counted_as
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
-from durable_context.prompts.artifact_excerpts import artifact_block
 from durable_context.prompts.block_tokens import message_overhead
 from durable_context.prompts.blocks import (
     Exchange,
@@ -21,18 +20,14 @@ from durable_context.prompts.blocks import (
     digest_line,
 )
 from durable_context.prompts.checkpoint_block import Checkpointed
-from durable_context.prompts.excerpts import RetrievedBlock, retrieved_block
+from durable_context.prompts.excerpts import heaviest_of
 from durable_context.prompts.ledger_parts import show_ledger
 from durable_context.prompts.model_counting import count_for_model, factor_as_shown
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
-from durable_context.prompts.state import (
-    PromptState,
-    RetrievedArtifact,
-    RetrievedLeaf,
-    TailTurn,
-    View,
-)
+from durable_context.prompts.retrieved import Retrieved, RetrievedArtifact
+from durable_context.prompts.retrieved_blocks import RetrievedBlock, retrieved_blocks
+from durable_context.prompts.state import PromptState, TailTurn, View
 from durable_context.prompts.text import blocks_of, prompt, shown_texts
 from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
@@ -166,16 +161,19 @@ def _retrieved(
     policy: CompactionPolicy,
     counter: TokenCounter,
 ) -> list[RetrievedBlock]:
-    retrieved = [found for found in state.retrieved if not _stands_whole(found, raw)]
-    if not retrieved:
+    if not state.retrieved:
         return []
-    standing = checkpoint.whole_nodes() if checkpoint else set[str]()
-    share = policy.retrieved_tokens // len(retrieved)
-    blocks = (_block(found, state.terms, standing, share, counter) for found in retrieved)
-    return [block for block in blocks if block is not None]
+    return retrieved_blocks(
+        (found for found in state.retrieved if not _stands_whole(found, raw)),
+        heaviest_of(state.terms),
+        checkpoint.whole_nodes() if checkpoint else set(),
+        blocks=policy.retrieved_blocks,
+        max_tokens=policy.retrieved_tokens,
+        counter=counter,
+    )
 
 
-def _stands_whole(found: RetrievedLeaf | RetrievedArtifact, raw: Sequence[Exchange]) -> bool:
+def _stands_whole(found: Retrieved, raw: Sequence[Exchange]) -> bool:
     """Whether a raw turn shows the artifact itself."""
     if not isinstance(found, RetrievedArtifact) or found.source == "put":
         return False
@@ -185,19 +183,6 @@ def _stands_whole(found: RetrievedLeaf | RetrievedArtifact, raw: Sequence[Exchan
         and not any(found.handle in pointers(message) for message in exchange.messages)
         for exchange in raw
     )
-
-
-def _block(
-    found: RetrievedLeaf | RetrievedArtifact,
-    terms: dict[str, float],
-    standing: set[str],
-    max_tokens: int,
-    counter: TokenCounter,
-) -> RetrievedBlock | None:
-    if isinstance(found, RetrievedArtifact):
-        return artifact_block(found, terms, max_tokens=max_tokens, counter=counter)
-    headline = found.summary_id not in standing
-    return retrieved_block(found, terms, headline=headline, max_tokens=max_tokens, counter=counter)
 
 
 def _instruction_tokens(encoding: str, budget: Budget) -> int:

@@ -8,7 +8,7 @@ from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.block_tokens import frame_tokens, label_tokens, message_overhead
 from durable_context.prompts.checkpoint_block import Checkpointed
-from durable_context.prompts.excerpts import RetrievedBlock
+from durable_context.prompts.retrieved_blocks import RetrievedBlock
 from durable_context.prompts.ledger_lines import (
     FactLine,
     Shortened,
@@ -18,6 +18,7 @@ from durable_context.prompts.rendering import (
     DIGEST_HEAD,
     FOOT,
     LEDGER_TAIL_HEAD,
+    RETRIEVED_HEAD,
     turns_label,
 )
 from durable_context.prompts.state import Fact, TailTurn, View
@@ -217,5 +218,7 @@ class Parts:
 
     @property
     def retrieved_tokens(self) -> int:
-        overhead = message_overhead(self.encoding)
-        return sum(overhead + block.tokens for block in self.retrieved)
+        if not self.retrieved:
+            return 0
+        blocks = sum(block.tokens for block in self.retrieved)
+        return frame_tokens(self.encoding, RETRIEVED_HEAD) + blocks

@@ -1,14 +1,14 @@
-"""Retrieved blocks: a summary's headline and the passages of its turns that answer the query."""
+"""Excerpts: messages of retrieved turns, and the passages of long ones that a query asks for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from durable_context.models import Message
-from durable_context.prompts.rendering import FOOT, RETRIEVED_HEAD, turns_label
-from durable_context.prompts.state import RetrievedLeaf, RetrievedTurn
+from durable_context.prompts.retrieved import RetrievedNode, RetrievedTurn
 from durable_context.quoting import quoted
 from durable_context.text import clean, message_text, one_line
-from durable_context.tokens import TokenCounter
 from durable_context.turns.messages import call_text
 
 WHOLE = 600
@@ -17,20 +17,14 @@ PASSAGE_BEFORE = 150
 PASSAGE_AFTER = 400
 OCCURRENCES = 3
 SPEAKER_CHARACTERS = 64
-SMALLEST_PASSAGE = 20
-"""Tokens of room below which no further passage is tried."""
 HEAVIEST = 12
 """Passages are tried around so many occurrences of each of the so many heaviest terms."""
+BESIDE = 0.5
+"""What is said beside a message that answers the query is worth this share of it."""
+OF_DOCUMENT = 0.5
+"""Share of a document's score in the worth of each of its excerpts."""
 
-
-class RetrievedBlock(NamedTuple):
-    """A rendered block of one leaf or artifact. Tokens without the overhead of its message."""
-
-    from_turn: int
-    to_turn: int
-    source_id: str
-    text: str
-    tokens: int
+Terms = Sequence[tuple[str, float]]
 
 
 class TurnPassage(NamedTuple):
@@ -43,54 +37,68 @@ class TurnPassage(NamedTuple):
     start: int
     end: int
 
-    def line(self) -> str:
+    def line(self, *, dated: bool = True) -> str:
         """The passage on one line, without secrets."""
         message = self.turn.messages[self.position]
         speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
         before = "… " if self.start else ""
         after = " …" if self.end < len(self.text) else ""
         said = f"{before}{quoted(self.text, self.start, self.end).strip()}{after}"
-        date = f"{self.turn.occurred_at:%Y-%m-%d}"
-        return f"[turn {self.turn.turn_no}, {date}] {speaker}: {one_line(said)}\n"
+        date = f", {self.turn.occurred_at:%Y-%m-%d}" if dated else ""
+        return f"[turn {self.turn.turn_no}{date}] {speaker}: {one_line(said)}\n"
 
 
-def retrieved_block(
-    leaf: RetrievedLeaf,
-    terms: Mapping[str, float],
-    *,
-    headline: bool,
-    max_tokens: int,
-    counter: TokenCounter,
-) -> RetrievedBlock | None:
-    """The leaf's best passages in the order they were said, or None if not one fits."""
-    head = RETRIEVED_HEAD
-    if headline:
-        head += f"{turns_label(leaf.from_turn, leaf.to_turn)} {leaf.headline}\n"
-    tokens = counter.count(head) + counter.count(FOOT)
-    heaviest = heaviest_of(terms)
-    chosen: list[tuple[int, int, str]] = []
-    for passage in sorted(turn_passages(leaf.turns, heaviest), key=lambda p: -p.score):
-        if max_tokens - tokens < SMALLEST_PASSAGE:
-            break
-        line = passage.line()
-        size = counter.count(line)
-        if tokens + size <= max_tokens:
-            tokens += size
-            chosen.append((passage.turn.turn_no, passage.position, line))
-    if not chosen:
-        return None
-    text = head + "".join(line for _, _, line in sorted(chosen)) + FOOT
-    return RetrievedBlock(leaf.from_turn, leaf.to_turn, leaf.summary_id, text, tokens)
+@dataclass(frozen=True)
+class MessageExcerpt:
+    """A message of a leaf, to be quoted. Of a long one the passage is looked for when needed."""
+
+    worth: float
+    turn: RetrievedTurn
+    position: int
+    terms: Terms
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.turn.turn_no, self.position
+
+    @property
+    def day(self) -> str:
+        return f"{self.turn.occurred_at:%Y-%m-%d}"
+
+    def line(self, *, dated: bool) -> str:
+        return self._passage.line(dated=dated) if self._passage else ""
+
+    @cached_property
+    def _passage(self) -> TurnPassage | None:
+        text = _quotable(self.turn.messages[self.position])
+        if not text:
+            return None
+        start, end = 0, len(text)
+        if len(text) > WHOLE:
+            best = _best_passage(text, self.terms)
+            _, start, end = best or _window(text, [], 0)
+        return TurnPassage(self.worth, self.turn, self.position, text, start, end)
 
 
 def heaviest_of(terms: Mapping[str, float]) -> list[tuple[str, float]]:
     """The terms that passages are looked for around."""
-    return sorted(terms.items(), key=lambda item: (-item[1], item[0]))[:HEAVIEST]
+    heaviest = sorted(terms.items(), key=lambda item: (-item[1], item[0]))[:HEAVIEST]
+    return [(term.lstrip("="), weight) for term, weight in heaviest]
 
 
-def turn_passages(
-    turns: Sequence[RetrievedTurn], terms: Sequence[tuple[str, float]]
-) -> list[TurnPassage]:
+def message_excerpts(leaf: RetrievedNode, terms: Terms) -> Iterator[MessageExcerpt]:
+    """Messages of the leaf that answer the query, and those beside them."""
+    spoken = leaf.spoken
+    for turn in leaf.turns:
+        for position in range(len(turn.messages)):
+            place = turn.before + position + 1
+            beside = max(spoken.get(place - 1, 0.0), spoken.get(place + 1, 0.0))
+            worth = max(spoken.get(place, 0.0), BESIDE * beside)
+            if worth > 0:
+                yield MessageExcerpt(worth + OF_DOCUMENT * leaf.score, turn, position, terms)
+
+
+def turn_passages(turns: Sequence[RetrievedTurn], terms: Terms) -> list[TurnPassage]:
     """Of each message that holds a term the best passage, in the order they were said."""
     found: list[TurnPassage] = []
     for turn in turns:
@@ -104,10 +112,11 @@ def turn_passages(
 
 
 def _quotable(message: Message) -> str:
-    return clean(" ".join([message_text(message), *(call_text(c) for c in message.tool_calls)]))
+    said = [message_text(message), *(call_text(call) for call in message.tool_calls)]
+    return clean(" ".join(filter(None, said)))
 
 
-def _best_passage(text: str, terms: Sequence[tuple[str, float]]) -> tuple[float, int, int] | None:
+def _best_passage(text: str, terms: Terms) -> tuple[float, int, int] | None:
     """The passage with the heaviest terms: their weight, its start and end; None if no term
     occurs.
     """

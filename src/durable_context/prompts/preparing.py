@@ -13,12 +13,11 @@ from durable_context.prompts.assembly import assemble
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
 from durable_context.prompts.state import PromptState, read_prompt_state
 from durable_context.resources import Resources
-from durable_context.text import clean, message_text
+from durable_context.search_queries import search_query
+from durable_context.text import message_text
 from durable_context.turns.messages import characters
 from durable_context.turns.recorder import THREAD_CHARACTERS
 
-QUERY_CHARACTERS = 10_000
-"""Of a longer user message only the beginning is searched with."""
 _UNCUT = ("instructions", "task", "pending", "user")
 
 
@@ -65,7 +64,7 @@ async def _prepared(
         shared.pool,
         shared.tenant,
         request.branch_uuid,
-        _query(message),
+        search_query(message_text(message)) if message else None,
         request.policy,
         at_turn,
         budget.model,
@@ -81,10 +80,6 @@ def _may_gain(prepared: PreparedContext | BudgetExceeded) -> bool:
         return bool(prepared.manifest.reductions)
     uncut = sum(block.token_count for block in prepared.blocks if block.kind in _UNCUT)
     return uncut * prepared.token_factor < prepared.limit
-
-
-def _query(message: Message | None) -> str | None:
-    return clean(message_text(message)[:QUERY_CHARACTERS]) if message else None
 
 
 async def _load(

@@ -3,26 +3,22 @@
 from functools import cache
 
 from durable_context.artifacts.contents import COUNTED_WHOLE
+from durable_context.prompts.ranking_query import RANKED
 
-QUERY_TERMS = 64
-"""Longest lexemes of a query that are searched for: length is a cheap sign of rarity."""
-MATCHED_SHARE = 0.2
-"""Share of the query's term weight a document must match to be relevant."""
-EXCERPT_TURNS = 3
-"""Turns per retrieved summary that excerpts may come from."""
+EXCERPT_MESSAGES = 4
+"""Best messages of a leaf whose turns are read for excerpts, with what was said beside them."""
 EXCERPT_BYTES = 262_144
 """Artifacts up to this size are quoted when they are retrieved; of larger ones the summary says
 what they hold.
 """
 
 # $1 tenant, $2 branch, $3 keep_raw_turns, $4 turns before the first compaction, $5 run_raw_tokens,
-# $6 raw_result_tokens; with retrieval $7 query, $8 blocks; at an earlier turn one more, $at.
+# $6 raw_result_tokens; with retrieval $7 to $11, see RANKED; at an earlier turn one more, $at.
 
 _HEAD = """
 with branch as materialized (
     select b.head_turn, b.head_turn as newest_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
-        b.text_search, b.indexed_documents,
-        b.indexed_terms::float8 / greatest(b.indexed_documents, 1) as mean_length
+        b.text_search
     from durable_context.branches b
     where b.tenant = $1 and b.branch_uuid = $2
 )"""
@@ -31,9 +27,7 @@ with branch as materialized (
 _HEAD_AT = """
 with branch as materialized (
     select $at::integer as head_turn, b.head_turn as newest_turn, n.checkpoint_turn,
-        t.open_run_turn, b.encoding, b.text_search,
-        b.indexed_documents,
-        b.indexed_terms::float8 / greatest(b.indexed_documents, 1) as mean_length
+        t.open_run_turn, b.encoding, b.text_search
     from durable_context.branches b
     cross join lateral (
         select durable_context.newest_checkpoint($2, $at::integer - $3::integer) as checkpoint_turn
@@ -78,47 +72,9 @@ _TAIL = f""", run as materialized (
     where t.raw and t.artifact_count > 0
 )"""
 
-_RANKED = f""", lexemes as materialized (
-    select l.lexeme from branch b, unnest(
-        case when b.indexed_documents = 0 then ''::tsvector
-        when $7::text is not null then to_tsvector(b.text_search, $7)
-        else (
-            select strip(t.terms) || strip(n.terms)
-            from durable_context.visible_turns t, durable_context.visible_turns n
-            where t.tenant = $1 and t.seen_by = $2 and t.turn_no = b.open_run_turn
-            and n.tenant = $1 and n.seen_by = $2 and n.turn_no = b.head_turn
-        ) end) l
-    order by length(l.lexeme) desc, l.lexeme limit {QUERY_TERMS}
-), query as materialized (
-    select l.lexeme, d.documents,
-        ln(1 + (greatest(b.indexed_documents - d.documents, 0) + 0.5::float8)
-            / (d.documents + 0.5::float8)) as idf,
-        ('''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || '''')::tsquery as pattern
-    from branch b, lexemes l, lateral (
-        select count(*) as documents from durable_context.visible_postings p
-        where p.seen_by = $2 and p.term = l.lexeme and p.to_turn
-            <= case when p.artifact_no = 0 then b.checkpoint_turn else b.head_turn end
-    ) d
-), scored as materialized (
-    select p.branch_uuid, p.from_turn, p.to_turn, p.artifact_no,
-        sum(q.idf * p.frequency * 2.5::float8 / (p.frequency
-            + 1.5::float8 * (0.25::float8 + 0.75::float8 * p.length / b.mean_length))) as score
-    from branch b, query q
-    join durable_context.visible_postings p on p.seen_by = $2 and p.term = q.lexeme
-    where p.to_turn <= case when p.artifact_no = 0 then b.checkpoint_turn else b.head_turn end
-    group by p.branch_uuid, p.from_turn, p.to_turn, p.artifact_no
-    having sum(q.idf) >= {MATCHED_SHARE} * (select sum(idf) from query)
-    order by score desc, p.to_turn desc, p.artifact_no, p.branch_uuid limit 2 * $8
-), hits as materialized ( -- an artifact that a child indexed and later its parent is one
-    select *, row_number() over (order by score desc, to_turn desc, artifact_no) as rank
-    from (
-        select distinct on (to_turn, artifact_no) * from scored
-        order by to_turn, artifact_no, score desc, branch_uuid
-    ) s
-    order by rank limit $8
-), found as materialized (
-    select h.rank, a.handle, a.turn_no, a.source, a.name, a.media_type, a.size, s.headline, s.text,
-        c.compression, c.sha256, c.data
+_FOUND = f""", found as materialized (
+    select h.rank, h.score, a.handle, a.turn_no, a.source, a.name, a.media_type, a.size, s.headline,
+        s.text, c.compression, c.sha256, c.data
     from hits h
     join durable_context.visible_artifacts a on a.tenant = $1 and a.seen_by = $2
         and a.artifact_no = h.artifact_no
@@ -145,28 +101,42 @@ select b.head_turn, b.newest_turn, b.checkpoint_turn, b.open_run_turn, b.encodin
         where r.tenant = $1 and r.seen_by = $2 and r.turn_no = b.open_run_turn
     ) end as run_start"""
 
+# Of each leaf the turns that its best messages, and those beside them, belong to.
 _RETRIEVED = f""",
-    (select json_agg(json_build_array(h.rank, h.from_turn, h.to_turn, s.summary_id, s.headline, (
-        select json_agg(json_build_array(e.turn_no, e.occurred_at, e.messages) order by e.turn_no)
-        from (
-            select t.turn_no, t.occurred_at, t.messages
-            from durable_context.visible_turns t, lateral (
-                select sum(q.idf) as matched from query q where t.terms @@ q.pattern
-            ) m
-            where t.tenant = $1 and t.seen_by = $2
-                and t.turn_no between h.from_turn and h.to_turn and m.matched > 0
-            order by m.matched desc, t.turn_no desc limit {EXCERPT_TURNS}
-        ) e)))
-        from hits h join durable_context.visible_summaries s on s.tenant = $1 and s.seen_by = $2
-            and s.level = 0 and s.from_turn = h.from_turn
+    (select json_agg(json_build_array(h.rank, h.score, h.level, h.from_turn, h.to_turn,
+        s.summary_id, s.headline, case when h.level > 0 then s.text end, (
+            select json_agg(json_build_array(p.place, p.score) order by p.place) from spoken p
+            where p.branch_uuid = h.branch_uuid and p.to_turn = h.to_turn and p.level = h.level
+        ), (
+            select json_agg(json_build_array(t.turn_no, t.occurred_at, w.before, t.messages)
+                order by t.turn_no)
+            from (
+                select h.from_turn + u.number - 1 as turn_no, u.messages,
+                    sum(u.messages) over (order by u.number) - u.messages as before
+                from unnest(h.turn_messages) with ordinality u (messages, number)
+            ) w
+            join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
+                and t.turn_no = w.turn_no
+            where exists (
+                select from (
+                    select p.place from spoken p
+                    where p.branch_uuid = h.branch_uuid and p.to_turn = h.to_turn
+                        and p.level = h.level
+                    order by p.score desc, p.place limit {EXCERPT_MESSAGES}
+                ) p where p.place between w.before and w.before + w.messages + 1
+            )
+        )))
+        from hits h left join durable_context.visible_summaries s on s.tenant = $1
+            and s.seen_by = $2 and s.level = h.level and s.from_turn = h.from_turn
             and s.branch_uuid = h.branch_uuid
-        where h.artifact_no = 0) as leaves,
-    (select array_agg((f.rank, f.handle, f.turn_no, f.source, f.name, f.media_type, f.size,
+        where h.artifact_no = 0 and (h.level < 0 or s.summary_id is not null)) as nodes,
+    (select array_agg((f.rank, f.score, f.handle, f.turn_no, f.source, f.name, f.media_type, f.size,
         f.headline, f.text, f.compression, f.sha256, f.data)) from found f) as artifacts,
-    (select json_agg(json_build_array(q.lexeme, q.idf)) from query q where q.documents > 0) as terms
+    (select json_agg(json_build_array(q.term, q.weight)) from query q
+        where exists (select from matched m where m.term = q.term)) as terms
 """
 
-_NOT_RETRIEVED = ", null as leaves, null as artifacts, null as terms"
+_NOT_RETRIEVED = ", null as nodes, null as artifacts, null as terms"
 
 _FROM = """
 from branch b
@@ -180,12 +150,12 @@ _CALIBRATION = """,
         from durable_context.token_calibrations k
         where k.tenant = $1 and k.model = $model and k.encoding = b.encoding) as calibration"""
 
-_SEARCHING = _TAIL + _RANKED + _SELECT + _RETRIEVED + _FROM
+_SEARCHING = _TAIL + RANKED + _FOUND + _SELECT + _RETRIEVED + _FROM
 # Half of a small statement's time is setting up what it does not run.
 _PLAIN = _TAIL + _SELECT + _NOT_RETRIEVED + _FROM
 
 READ_PROMPT = _HEAD + _SEARCHING
-READ_PROMPT_AT = (_HEAD_AT + _SEARCHING).replace("$at", "$9")
+READ_PROMPT_AT = (_HEAD_AT + _SEARCHING).replace("$at", "$12")
 READ_WITHOUT_RETRIEVAL = _HEAD + _PLAIN
 READ_WITHOUT_RETRIEVAL_AT = (_HEAD_AT + _PLAIN).replace("$at", "$7")
 
@@ -195,3 +165,6 @@ def with_calibration(statement: str, parameter: int) -> str:
     """The statement that also reads this, of the model that is its parameter of that number."""
     read = _CALIBRATION.replace("$model", f"${parameter}::text")
     return statement.removesuffix(_FROM) + read + _FROM
+
+EXCERPT_TURNS = 3
+QUERY_TERMS = 64

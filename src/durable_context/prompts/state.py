@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -24,6 +23,8 @@ from durable_context.prompts.query import (
     READ_WITHOUT_RETRIEVAL_AT,
     with_calibration,
 )
+from durable_context.prompts.retrieved import Retrieved, RetrievedTurn, read_retrieved  # noqa: F401
+from durable_context.search_queries import SearchQuery
 from durable_context.tokens import token_counter
 from durable_context.turns.ledger import ledger_line
 from durable_context.turns.sendable import sendable
@@ -79,38 +80,9 @@ class StoredCheckpoint(NamedTuple):
     sections: list[dict[str, Any]]
 
 
-class RetrievedTurn(NamedTuple):
-    turn_no: int
-    occurred_at: datetime
-    messages: tuple[Message, ...]
-
-
-class RetrievedLeaf(NamedTuple):
-    """A leaf that is relevant to the query, with its turns that match, oldest first."""
-
-    summary_id: str
-    from_turn: int
-    to_turn: int
-    headline: str
-    turns: tuple[RetrievedTurn, ...]
-
-
-class RetrievedArtifact(NamedTuple):
-    """An artifact that is relevant to the query. `text` is None where it is large or no text."""
-
-    handle: str
-    turn_no: int
-    source: str
-    name: str | None
-    media_type: str
-    size: int
-    headline: str | None
-    summary: str | None
-    text: str | None
-
-
 class PromptState(NamedTuple):
-    """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs lexemes.
+    """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs what was asked
+    for.
     `calibration` is what is known of the budget's model.
     """
 
@@ -121,7 +93,7 @@ class PromptState(NamedTuple):
     checkpoint: StoredCheckpoint | None
     tail: tuple[TailTurn, ...]
     run_start: tuple[tuple[Message, int], ...]
-    retrieved: tuple[RetrievedLeaf | RetrievedArtifact, ...]
+    retrieved: tuple[Retrieved, ...]
     terms: dict[str, float]
     calibration: tuple[Learned, ...] = ()
 
@@ -130,7 +102,7 @@ async def read_prompt_state(
     pool: Pool,
     tenant: str,
     branch_uuid: UUID,
-    query: str | None,
+    query: SearchQuery | None,
     policy: CompactionPolicy,
     at_turn: int | None = None,
     model: str | None = None,
@@ -153,7 +125,7 @@ async def read_prompt_state(
         checkpoint=_checkpoint(row),
         tail=_tail(row["tail"], row["whole"], row["encoding"]),
         run_start=_run_start(row["run_start"]),
-        retrieved=_retrieved(row["leaves"], row["artifacts"]),
+        retrieved=read_retrieved(row["nodes"], row["artifacts"]),
         terms=dict(_list(row["terms"])),
         calibration=tuple(Learned(*known) for known in _list(row["calibration"])) if model else (),
     )
@@ -163,7 +135,7 @@ async def _read(
     pool: Pool,
     tenant: str,
     branch_uuid: UUID,
-    query: str | None,
+    query: SearchQuery | None,
     policy: CompactionPolicy,
     at_turn: int | None,
     model: str | None,
@@ -174,7 +146,7 @@ async def _read(
     statement, at_statement = READ_WITHOUT_RETRIEVAL, READ_WITHOUT_RETRIEVAL_AT
     if policy.retrieved_blocks and policy.retrieved_tokens:
         statement, at_statement = READ_PROMPT, READ_PROMPT_AT
-        arguments += [query, policy.retrieved_blocks]
+        arguments += [*_asked(query), policy.retrieved_blocks]
     if at_turn is not None:
         statement = at_statement
         arguments.append(at_turn)
@@ -183,6 +155,13 @@ async def _read(
         statement = with_calibration(statement, len(arguments))
     async with acquired(pool) as connection:
         return await connection.fetchrow(statement, *arguments)
+
+
+def _asked(query: SearchQuery | None) -> list[Any]:
+    """What is searched with; without a query the open run's own terms."""
+    if query is None:
+        return [None, [], [], 1.0]
+    return [query.text, list(query.terms), list(query.weights), query.context_weight]
 
 
 def _list(text: str | None) -> list[Any]:
@@ -267,50 +246,3 @@ def _run_start(text: str | None) -> tuple[tuple[Message, int], ...]:
         return ()
     messages, tokens = stored_json.loads(text)
     return tuple(zip(_messages(messages), tokens, strict=True))
-
-
-def _retrieved(
-    leaves: str | None, artifacts: list[tuple[Any, ...]] | None
-) -> tuple[RetrievedLeaf | RetrievedArtifact, ...]:
-    """Leaves and artifacts in the order of their ranks."""
-    ranked: list[tuple[int, RetrievedLeaf | RetrievedArtifact]] = [
-        (rank, _leaf(*fields)) for rank, *fields in _list(leaves)
-    ]
-    ranked += [(rank, _artifact(*fields)) for rank, *fields in artifacts or ()]
-    return tuple(found for _, found in sorted(ranked, key=lambda item: item[0]))
-
-
-def _leaf(
-    from_turn: int, to_turn: int, summary_id: str, headline: str, turns: list[Any] | None
-) -> RetrievedLeaf:
-    return RetrievedLeaf(
-        summary_id,
-        from_turn,
-        to_turn,
-        headline,
-        tuple(
-            RetrievedTurn(turn_no, datetime.fromisoformat(occurred_at), _messages(messages))
-            for turn_no, occurred_at, messages in turns or ()
-        ),
-    )
-
-
-def _artifact(
-    handle: str,
-    turn_no: int,
-    source: str,
-    name: str | None,
-    media_type: str,
-    size: int,
-    headline: str | None,
-    summary: str | None,
-    compression: str | None,
-    sha256: bytes | None,
-    data: bytes | None,
-) -> RetrievedArtifact:
-    text = None
-    if compression is not None and sha256 is not None and data is not None:
-        text = decoded(unpack(compression, data, size, sha256))
-    return RetrievedArtifact(
-        handle, turn_no, source, name, media_type, size, headline, summary, text
-    )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from durable_context.artifacts.media import is_stored_part
 from durable_context.models import Message
-from durable_context.prompts.block_tokens import label_tokens, message_overhead
+from durable_context.prompts.block_tokens import frame_tokens, label_tokens
 from durable_context.prompts.blocks import Exchange, Parts
 from durable_context.prompts.ledger_lines import FactLine
 from durable_context.prompts.model_counting import ModelCount
@@ -21,7 +21,12 @@ from durable_context.prompts.prepared import (
     ReasoningReference,
     Reduction,
 )
-from durable_context.prompts.rendering import FOOT, LEDGER_TAIL_HEAD, record_message
+from durable_context.prompts.rendering import (
+    FOOT,
+    LEDGER_TAIL_HEAD,
+    RETRIEVED_HEAD,
+    record_message,
+)
 from durable_context.prompts.state import PromptState
 from durable_context.providers.outgoing.media import media_of
 from durable_context.text import clean, message_text
@@ -106,14 +111,17 @@ def _raw_blocks(exchanges: Sequence[Exchange]) -> Iterator[Block]:
 
 
 def _retrieved_blocks(parts: Parts) -> Iterator[Block]:
+    """The first counts their common frame."""
+    frame = frame_tokens(parts.encoding, RETRIEVED_HEAD)
     for block in parts.retrieved:
         yield Block(
             kind="retrieved",
-            token_count=block.tokens + message_overhead(parts.encoding),
+            token_count=frame + block.tokens,
             from_turn=block.from_turn,
             to_turn=block.to_turn,
-            source_ids=(block.source_id,),
+            source_ids=block.source_ids,
         )
+        frame = 0
 
 
 def shown_texts(parts: Parts, budget: Budget) -> Iterator[str]:
@@ -167,7 +175,8 @@ def _volatile(parts: Parts) -> Iterator[_Said]:
     """What is chosen anew for each prompt."""
     if parts.viewed_facts:
         yield _Said([LEDGER_TAIL_HEAD, *(fact.text for fact in parts.viewed_facts), FOOT])
-    yield from (_Said([block.text]) for block in parts.retrieved)
+    if parts.retrieved:
+        yield _Said([RETRIEVED_HEAD, *(block.text for block in parts.retrieved), FOOT])
 
 
 def _holds_media(message: dict[str, Any]) -> bool:

@@ -10,17 +10,14 @@ from durable_context.artifacts.offloading import Offloaded, dump_artifacts, offl
 from durable_context.models import LedgerEntry, Message, Outcome
 from durable_context.policy import CompactionPolicy
 from durable_context.redaction import redact
+from durable_context.search_terms import SearchText, message_search_text
 from durable_context.text import clean, message_text
 from durable_context.tokens import TokenCounter, reasoning_tokens
 from durable_context.turns.digest import digest_of
 from durable_context.turns.ledger import ledger_line, ledger_of
-from durable_context.turns.messages import call_text
 from durable_context.turns.sendable import sendable
 from durable_context.turns.views import view_of, without_idle_reasoning
 
-SEARCHED_CHARACTERS = 100_000
-"""Text of a turn that is indexed. A tsvector over 1 MB is an error, and a turn is never refused."""
-SEARCHED_PER_MESSAGE = 20_000
 READ_CHARACTERS = 200_000
 """Of a larger message only beginning and end are read for digest and ledger."""
 
@@ -39,7 +36,9 @@ class TurnRow(NamedTuple):
     digest_tokens: int
     ledger: str
     entries: tuple[LedgerEntry, ...]
-    search_text: str
+    search_texts: list[str]
+    search_terms: list[str]
+    speakers: str
     begins_run: bool
     artifacts: str | None
     stored: tuple[Message, ...]
@@ -72,6 +71,8 @@ def turn_row(
             counter=counter,
         )
     )
+    day = occurred_at.date() if occurred_at else None
+    searched = [message_search_text(sendable(message), day) for message in stored]
     entries = (*ledger_of(redacted), *(artifact.ledger_entry() for artifact in artifacts))
     return TurnRow(
         content_hash=content_hash(text, outcome, continues),
@@ -94,7 +95,9 @@ def turn_row(
             ]
         ),
         entries=entries,
-        search_text=_search_text([sendable(message) for message in stored]),
+        search_texts=[each.text for each in searched],
+        search_terms=[_lines(each.terms) for each in searched],
+        speakers=_speakers(searched),
         begins_run=messages[0].role == "user",
         artifacts=dump_artifacts(artifacts),
         stored=stored,
@@ -175,11 +178,10 @@ def _dated(occurred_at: datetime | None) -> str:
     return f"On {occurred_at:%Y-%m-%d}: " if occurred_at else ""
 
 
-def _search_text(messages: Sequence[Message]) -> str:
-    texts = [_searched(message) for message in messages]
-    return clean("\n".join(texts)[:SEARCHED_CHARACTERS])
+def _lines(terms: Sequence[str]) -> str:
+    return "\n".join(term for term in terms if not term.startswith("@"))
 
 
-def _searched(message: Message) -> str:
-    calls = " ".join(call_text(call) for call in message.tool_calls)
-    return f"{message_text(message)} {calls}"[:SEARCHED_PER_MESSAGE]
+def _speakers(searched: Sequence[SearchText]) -> str:
+    names = {term[1:] for each in searched for term in each.terms if term.startswith("@")}
+    return " ".join(sorted(names))

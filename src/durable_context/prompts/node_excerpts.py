@@ -1,0 +1,28 @@
+"""Excerpts of nodes above the leaves: the sentences of a summary that answer the query."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from durable_context.prompts.excerpts import OF_DOCUMENT, Terms
+from durable_context.prompts.retrieved import RetrievedNode
+from durable_context.redaction import redact
+from durable_context.text import clean, one_line, sentences
+
+
+class SentenceExcerpt(NamedTuple):
+    worth: float
+    order: tuple[int, int]
+    text: str
+    day: str = ""
+
+    def line(self, *, dated: bool) -> str:  # noqa: ARG002 - summaries have no day
+        return f"- {self.text}\n"
+
+
+def node_excerpts(node: RetrievedNode, terms: Terms) -> Iterator[SentenceExcerpt]:
+    for number, sentence in enumerate(sentences(redact(clean(node.text or "")))):
+        text = one_line(sentence).lstrip("-• ")
+        lowered = text.lower()
+        weight = sum(weight for term, weight in terms if term in lowered)
+        if weight > 0:
+            yield SentenceExcerpt(weight + OF_DOCUMENT * node.score, (number, 0), text)

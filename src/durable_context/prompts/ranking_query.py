@@ -1,0 +1,214 @@
+"""The part of the statement behind `prepare` that finds what a message asks for: BM25 over
+documents, and over each message of a leaf together with the one before it.
+
+Exact ranking would read every posting of every term. Here only lists that are short in sum are
+read whole, of longer ones the newest part; the best documents found there are then scored exactly,
+with all terms. So the work is bounded, however long the lineage.
+"""
+
+from typing import Final
+
+QUERY_TERMS: Final = 64
+"""Terms of a query that are looked at: whole words before those of earlier turns, long ones before
+short ones.
+"""
+READ_TERMS: Final = 40
+"""Of these the heaviest, whose postings are read."""
+READ_WHOLE: Final = 2_000
+"""Lists are read whole, rarest first, up to so many postings in sum ..."""
+READ_NEWEST: Final = 48
+"""... and of each other list so many of the newest."""
+CANDIDATES: Final = 24
+"""Best documents of this first look, which are scored with all terms."""
+FRESH_TURNS: Final = 64
+"""Turns that no leaf covers yet and that stand as digests: so many of the newest are candidates."""
+
+K1: Final = 0.9
+B: Final = 0.5
+MESSAGE_K1: Final = 0.9
+MESSAGE_B: Final = 0.75
+"""Chosen on three conversations of LoCoMo and checked on two others; a flat optimum."""
+UNSPOKEN: Final = 0.8
+"""What has no messages (a node, an artifact) gets this share of its score for its best message:
+about what leaves have.
+"""
+ABOVE: Final = 0.5
+"""A node says less of what it covers than its leaves do, and gets this share of its score."""
+
+LEAST_SHARE: Final = 0.2
+"""Share of the query's weight that what is relevant must hold in one place ..."""
+ENOUGH: Final = 2.0
+"""... or the weight of so many terms that no leaf has, if that is less ..."""
+LEAST: Final = 0.15
+"""... and never less than this of one such term: common words do not retrieve."""
+
+# $1 tenant, $2 branch, $7 query or null, $8 terms taken as they are with $9 weights, $10 weight of the
+# terms of the last turn and of the open run's first, $11 blocks.
+
+_QUERY = f""", stats as materialized (
+    select coalesce(sum(d.nth), 0)::float8 as leaves,
+        coalesce(sum(d.total_length)::float8 / nullif(sum(d.nth), 0), 1) as mean_length,
+        ln(2 * coalesce(sum(d.nth), 0)::float8 + 2) as rarest
+    from branch b join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
+    cross join lateral (
+        select d.nth, d.total_length from durable_context.indexed_documents d
+        where d.branch_uuid = a.ancestor_uuid and d.level = 0 and d.artifact_no = 0
+            and d.to_turn <= least(a.compacted_turn, b.checkpoint_turn)
+        order by d.to_turn desc limit 1
+    ) d
+), asked as materialized (
+    select w.term, max(w.weight) as weight
+    from branch b cross join lateral (
+        select u.lexeme as term, 1::float8 as weight
+        from unnest(to_tsvector(b.text_search, $7::text)) u
+        union all
+        select t.term, t.weight from unnest($8::text[], $9::float8[]) t (term, weight)
+        union all
+        select u.lexeme, $10::float8
+        from durable_context.visible_turns t cross join unnest(t.message_terms) m (terms)
+        cross join unnest(m.terms) u
+        where $10::float8 > 0 and t.tenant = $1 and t.seen_by = $2
+            and t.turn_no in (b.head_turn, b.open_run_turn) and u.lexeme !~ '^=([0-9]{{4}}|--)'
+    ) w
+    where not exists (
+        select from durable_context.visible_turns t
+        where t.tenant = $1 and t.seen_by = $2 and t.turn_no in (b.head_turn, b.head_turn - 1)
+            and w.term = any (t.speakers)
+    )
+    group by w.term order by max(w.weight) desc, length(w.term) desc, w.term limit {QUERY_TERMS}
+), query as materialized (
+    select q.term, d.leaves,
+        q.weight * ln(1 + (greatest(s.leaves - d.leaves, 0) + 0.5) / (d.leaves + 0.5)) as weight
+    from branch b cross join stats s cross join asked q cross join lateral (
+        select coalesce(sum(p.nth), 0)::float8 as leaves
+        from durable_context.lineage a cross join lateral (
+            select p.nth from durable_context.postings p
+            where p.branch_uuid = a.ancestor_uuid and p.term = q.term and p.level = 0
+                and p.artifact_no = 0 and p.to_turn <= least(a.compacted_turn, b.checkpoint_turn)
+            order by p.to_turn desc limit 1
+        ) p
+        where a.tenant = $1 and a.branch_uuid = $2
+    ) d
+), lists as materialized (
+    select q.term, q.weight,
+        case when sum(q.leaves) over (order by q.leaves, q.term) <= {READ_WHOLE}
+            then {READ_WHOLE} else {READ_NEWEST} end as postings
+    from (select * from query order by weight desc, term limit {READ_TERMS}) q
+)"""
+
+_BM25 = f"""sum(q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
+        + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * p.length / s.mean_length)))"""
+
+_CANDIDATES = f""", candidates as materialized (
+    select p.branch_uuid, p.to_turn, p.level, p.artifact_no
+    from branch b cross join stats s cross join lists q
+    join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
+    cross join lateral (
+        select p.branch_uuid, p.to_turn, p.level, p.artifact_no, p.frequency, p.length
+        from durable_context.postings p
+        where p.branch_uuid = a.ancestor_uuid and p.term = q.term
+            and p.to_turn <= least(a.to_turn, b.head_turn) and p.artifact_no <= a.artifact_limit
+            and (p.artifact_no > 0 or p.to_turn <= least(a.compacted_turn, b.checkpoint_turn))
+        order by p.to_turn desc limit q.postings
+    ) p
+    group by p.branch_uuid, p.to_turn, p.level, p.artifact_no
+    order by {_BM25} desc, p.to_turn desc, p.level, p.artifact_no, p.branch_uuid
+    limit {CANDIDATES}
+), fresh as materialized (
+    select t.branch_uuid, t.turn_no, t.message_terms, (
+        select coalesce(sum(length(m.terms)), 0) from unnest(t.message_terms) m (terms)
+    ) as length
+    from tail x join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
+        and t.turn_no = x.turn_no
+    where not x.raw order by t.turn_no desc limit {FRESH_TURNS}
+), documents as materialized (
+    select d.branch_uuid, d.to_turn, d.level, d.artifact_no, d.from_turn, d.turn_messages,
+        d.message_lengths
+    from candidates c join durable_context.indexed_documents d on d.branch_uuid = c.branch_uuid
+        and d.to_turn = c.to_turn and d.level = c.level and d.artifact_no = c.artifact_no
+    union all
+    select f.branch_uuid, f.turn_no, -1, 0, f.turn_no,
+        array[cardinality(f.message_terms)::smallint],
+        array(select length(m.terms) from unnest(f.message_terms) m (terms))
+    from fresh f
+), matched as materialized (
+    select p.branch_uuid, p.to_turn, p.level, p.artifact_no, q.term, q.weight, p.frequency,
+        p.length / s.mean_length as length, p.places
+    from candidates c cross join (select array(select q.term from query q) as terms) asked
+    cross join lateral (
+        select p.* from durable_context.postings p
+        where p.branch_uuid = c.branch_uuid and p.term = any (asked.terms)
+            and p.to_turn = c.to_turn and p.level = c.level and p.artifact_no = c.artifact_no
+    ) p
+    join query q on q.term = p.term cross join stats s
+    union all
+    select f.branch_uuid, f.turn_no, -1, 0, q.term, q.weight, count(*),
+        f.length / greatest(avg(f.length) over (), 1),
+        string_agg(set_byte('\\x00', 0, least(m.place, 255)::integer), '' order by m.place)
+    from fresh f cross join unnest(f.message_terms) with ordinality m (terms, place)
+    cross join unnest(m.terms) u join query q on q.term = u.lexeme
+    group by f.branch_uuid, f.turn_no, f.length, q.term, q.weight
+)"""
+
+_SCORED = f""", spoken as materialized (
+    select w.branch_uuid, w.to_turn, w.level, w.place, sum(w.weight) as matched,
+        sum(w.weight * w.frequency * {MESSAGE_K1 + 1:.1f}::float8 / (w.frequency
+            + {MESSAGE_K1}::float8 * ({1 - MESSAGE_B}::float8 + {MESSAGE_B}::float8
+                * (d.message_lengths[w.place] + coalesce(d.message_lengths[w.place - 1], 0))
+                / n.mean_length))) as score
+    from (
+        select m.branch_uuid, m.to_turn, m.level, m.weight, e.place, count(*) as frequency
+        from matched m cross join generate_series(0, length(m.places) - 1) i
+        cross join lateral (
+            values (get_byte(m.places, i)), (get_byte(m.places, i) + 1)
+        ) e (place)
+        group by m.branch_uuid, m.to_turn, m.level, m.term, m.weight, e.place
+    ) w
+    join documents d on d.branch_uuid = w.branch_uuid and d.to_turn = w.to_turn
+        and d.level = w.level and d.artifact_no = 0
+    cross join (
+        select greatest(2 * avg(u.length), 1)::float8 as mean_length
+        from documents d cross join unnest(d.message_lengths) u (length)
+    ) n
+    where w.place <= cardinality(d.message_lengths)
+    group by w.branch_uuid, w.to_turn, w.level, w.place
+), scored as (
+    select m.branch_uuid, m.to_turn, m.level, m.artifact_no, sum(m.weight) as matched,
+        sum(m.weight * m.frequency * {K1 + 1:.1f}::float8 / (m.frequency
+            + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * m.length))) as score
+    from matched m group by m.branch_uuid, m.to_turn, m.level, m.artifact_no
+), standing as (
+    select n.level, n.to_turn from branch b
+    join durable_context.visible_checkpoints c on c.tenant = $1 and c.seen_by = $2
+        and c.turn_no = b.checkpoint_turn
+    cross join unnest(c.frontier) f (summary_id)
+    join durable_context.summaries n on n.tenant = $1 and n.summary_id = f.summary_id
+), ranked as (
+    select distinct on (c.level, c.to_turn, c.artifact_no) -- an artifact may be indexed twice
+        c.branch_uuid, c.to_turn, c.level, c.artifact_no,
+        case when c.level > 0 then {ABOVE}::float8 else 1 end
+            * (c.score + coalesce(p.score, {UNSPOKEN}::float8 * c.score)) as score
+    from scored c cross join stats s left join lateral (
+        select max(p.score) as score, max(p.matched) as matched from spoken p
+        where p.branch_uuid = c.branch_uuid and p.to_turn = c.to_turn and p.level = c.level
+            and c.artifact_no = 0
+    ) p on true
+    where coalesce(p.matched, c.matched) >= greatest(
+        {LEAST}::float8 * s.rarest, least(
+            {LEAST_SHARE}::float8 * (select sum(q.weight) from query q),
+            {ENOUGH}::float8 * s.rarest
+        )
+    ) and not exists (
+        select from standing n where n.level = c.level and n.to_turn = c.to_turn and c.level > 0
+    )
+    order by c.level, c.to_turn, c.artifact_no, c.score desc, c.branch_uuid
+), hits as materialized (
+    select r.*, d.from_turn, d.turn_messages, row_number() over (
+        order by r.score desc, r.to_turn desc, r.level, r.artifact_no
+    ) as rank
+    from ranked r join documents d on d.branch_uuid = r.branch_uuid and d.to_turn = r.to_turn
+        and d.level = r.level and d.artifact_no = r.artifact_no
+    order by rank limit 2 * $11::integer
+)"""
+
+RANKED: Final = _QUERY + _CANDIDATES + _SCORED

@@ -1,0 +1,193 @@
+"""Which of what was found a prompt shows, and what of it is quoted: the best excerpts of all blocks
+together, within one cap.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from durable_context.prompts.artifact_excerpts import artifact_excerpts, artifact_head
+from durable_context.prompts.block_tokens import frame_tokens
+from durable_context.prompts.excerpts import Terms, message_excerpts
+from durable_context.prompts.node_excerpts import node_excerpts
+from durable_context.prompts.rendering import RETRIEVED_HEAD, turns_label
+from durable_context.prompts.retrieved import Retrieved, RetrievedArtifact, RetrievedNode
+from durable_context.text import clean, one_line
+from durable_context.tokens import TokenCounter
+
+SMALLEST_EXCERPT = 20
+"""Tokens of room below which no further excerpt is tried."""
+
+
+class RetrievedBlock(NamedTuple):
+    """A section of the retrieved record, from documents that follow one another. Tokens without
+    the record's frame.
+    """
+
+    from_turn: int
+    to_turn: int
+    source_ids: tuple[str, ...]
+    text: str
+    tokens: int
+
+
+class _Excerpt(Protocol):
+    """`worth` compares excerpts of all documents; `order` those of one. `day`: when it was said."""
+
+    @property
+    def worth(self) -> float: ...
+    @property
+    def order(self) -> tuple[int, int]: ...
+    @property
+    def day(self) -> str: ...
+    def line(self, *, dated: bool) -> str: ...
+
+
+@dataclass
+class _Document:
+    """Something found, with what of it is quoted so far. `head` introduces it, once it is."""
+
+    found: Retrieved
+    head: str
+    chosen: list[_Excerpt] = field(default_factory=list[_Excerpt])
+
+    @property
+    def from_turn(self) -> int:
+        found = self.found
+        return found.turn_no if isinstance(found, RetrievedArtifact) else found.from_turn
+
+    @property
+    def to_turn(self) -> int:
+        found = self.found
+        return found.turn_no if isinstance(found, RetrievedArtifact) else found.to_turn
+
+    @property
+    def is_turns(self) -> bool:
+        return isinstance(self.found, RetrievedNode) and self.found.level <= 0
+
+    def lines(self) -> Iterator[str]:
+        """The day is said where it changes."""
+        if self.head:
+            yield self.head
+        day = ""
+        for excerpt in sorted(self.chosen, key=lambda each: each.order):
+            yield excerpt.line(dated=excerpt.day != day)
+            day = excerpt.day
+
+
+def retrieved_blocks(
+    found: Iterable[Retrieved],
+    terms: Terms,
+    standing: set[str],
+    *,
+    blocks: int,
+    max_tokens: int,
+    counter: TokenCounter,
+) -> list[RetrievedBlock]:
+    """At most `blocks`, best first. `found` is ranked; nodes in `standing` have their text in the
+    prompt already.
+    """
+    groups = _groups(found, standing, blocks)
+    documents = [document for group in groups for document in group]
+    frame = frame_tokens(counter.encoding, RETRIEVED_HEAD)
+    _choose(documents, terms, max_tokens - frame, counter)
+    made = (_block(group, counter) for group in groups)
+    return [block for block in made if block is not None]
+
+
+def _groups(found: Iterable[Retrieved], standing: set[str], blocks: int) -> list[list[_Document]]:
+    """Documents in the order of their ranks. Turns that follow on those of another group join it,
+    so that it takes one block to show them; a node gives way to what it covers.
+    """
+    groups: list[list[_Document]] = []
+    for each in found:
+        document = _Document(each, _head(each, standing))
+        beside = next((group for group in groups if _follows(document, group)), None)
+        if beside is not None:
+            beside.append(document)
+        elif len(groups) < blocks and not any(_overlaps(document, group) for group in groups):
+            groups.append([document])
+    for group in groups:
+        group.sort(key=lambda document: document.from_turn)
+    return groups
+
+
+def _follows(document: _Document, group: Sequence[_Document]) -> bool:
+    return document.is_turns and any(
+        other.is_turns
+        and (other.to_turn + 1 == document.from_turn or document.to_turn + 1 == other.from_turn)
+        for other in group
+    )
+
+
+def _overlaps(document: _Document, group: Sequence[_Document]) -> bool:
+    if isinstance(document.found, RetrievedArtifact):
+        return False
+    return any(
+        isinstance(other.found, RetrievedNode)
+        and other.from_turn <= document.to_turn
+        and document.from_turn <= other.to_turn
+        for other in group
+    )
+
+
+def _head(found: Retrieved, standing: set[str]) -> str:
+    if isinstance(found, RetrievedArtifact):
+        return artifact_head(found)
+    if found.headline is None or found.summary_id in standing:
+        return ""
+    return f"{turns_label(found.from_turn, found.to_turn)} {one_line(clean(found.headline))}\n"
+
+
+def _excerpts(document: _Document, terms: Terms, counter: TokenCounter) -> Iterator[_Excerpt]:
+    found = document.found
+    if isinstance(found, RetrievedArtifact):
+        yield from artifact_excerpts(found, terms, counter)
+    elif found.level > 0:
+        yield from node_excerpts(found, terms)
+    else:
+        yield from message_excerpts(found, terms)
+
+
+def _choose(documents: Sequence[_Document], terms: Terms, room: int, counter: TokenCounter) -> None:
+    """The most useful excerpts that fit, whichever document they are from."""
+    offered = [
+        (excerpt, document)
+        for document in documents
+        for excerpt in _excerpts(document, terms, counter)
+    ]
+    for excerpt, document in sorted(offered, key=lambda offer: -offer[0].worth):
+        if room < SMALLEST_EXCERPT:
+            break
+        tokens = _added_tokens(excerpt, document, counter)
+        if 0 < tokens <= room:
+            room -= tokens
+            document.chosen.append(excerpt)
+
+
+def _added_tokens(excerpt: _Excerpt, document: _Document, counter: TokenCounter) -> int:
+    """0 if there is nothing to quote."""
+    known = any(other.day == excerpt.day for other in document.chosen)
+    line = excerpt.line(dated=not known)
+    if not line:
+        return 0
+    head = 0 if document.chosen or not document.head else counter.count(document.head)
+    return head + counter.count(line)
+
+
+def _block(group: Sequence[_Document], counter: TokenCounter) -> RetrievedBlock | None:
+    shown = [document for document in group if document.chosen]
+    if not shown:
+        return None
+    lines = [line for document in shown for line in document.lines()]
+    return RetrievedBlock(
+        from_turn=min(document.from_turn for document in shown),
+        to_turn=max(document.to_turn for document in shown),
+        source_ids=tuple(filter(None, (_source(document.found) for document in shown))),
+        text="".join(lines),
+        tokens=sum(map(counter.count, lines)),
+    )
+
+
+def _source(found: Retrieved) -> str | None:
+    return found.handle if isinstance(found, RetrievedArtifact) else found.summary_id
