@@ -4,9 +4,9 @@ A day has a term of its own and those of its month, its year and the month of an
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Final
+from typing import Final, NamedTuple
 
 _MONTH_ROWS: Final = (
     "january january januar janvier enero gennaio janeiro januari jan janv ene",
@@ -26,38 +26,35 @@ _MONTHS: Final = {
     name: number for number, row in enumerate(_MONTH_ROWS, start=1) for name in row.split()
 }
 _SHORT: Final = 4
-"""Names no longer than this are said of other things too, unless one is listed as a month."""
-_ALSO_WORDS: Final = frozenset({"may", "march", "mars", "mayo", "august", "mei"})
-_UNMISTAKABLE: Final = frozenset({"june", "july", "juni", "juin", "juli", "mai"})
-
-_NAMES: Final = "|".join(sorted(_MONTHS, key=lambda name: (-len(name), name)))
-_YEAR: Final = r"(?:1[6-9]|20|21)\d\d"
-_HAS_YEAR: Final = re.compile(rf"(?<!\d){_YEAR}(?!\d)")
-_ORDINAL: Final = r"(?:st|nd|rd|th|er|o|\.)?"
-_SAID: Final = re.compile(
-    rf"(?<![\w.])(?:(?P<before>\d{{1,2}}){_ORDINAL}\s{{1,2}}(?:of\s|de\s)?)?"
-    rf"(?P<month>{_NAMES})\b\.?"
-    rf"(?:\s{{1,2}}(?P<after>\d{{1,2}}){_ORDINAL}(?:\s?[-–]\s?\d{{1,2}})?(?!\w))?"
-    rf",?\s{{1,2}}(?:of\s|de\s|del\s)?(?P<year>{_YEAR})(?!\w)",
-    re.IGNORECASE,
-)
-_YEAR_FIRST: Final = re.compile(
-    rf"(?<!\d)({_YEAR})([-/.])(\d{{1,2}})(?:\2(\d{{1,2}}))?(?![\d-])(?!\.\d)"
-)
-_DAY_FIRST: Final = re.compile(rf"(?<![\d.])(\d{{1,2}})([./-])(\d{{1,2}})\2({_YEAR})(?![\d-])")
-_CHINESE: Final = re.compile(
-    rf"({_YEAR})\s?[年년]\s?(\d{{1,2}})\s?[月월](?:\s?(\d{{1,2}})\s?[日号일])?"
-)
-_WEEK: Final = re.compile(rf"(?<=\()week(?:end)? of ({_YEAR}-\d\d)-\d\d(?=\))")
-_ASKED: Final = re.compile(rf"(?:(?<!\w)(\w{{1,12}})\s{{1,2}})?\b({_NAMES})\b(?!\w)", re.IGNORECASE)
+"""Abbreviations are no longer, and are said of other things too."""
+_SHORT_MONTHS: Final = frozenset({"june", "july", "juni", "juin", "juli", "mai"})
+_ALSO_WORDS: Final = frozenset({"may", "march", "mars", "mayo", "august"})
 _LEADING_WORDS: Final = """
 in since last of until till before after by during this next early late mid through from every
 im seit letzten bis vor nach ab anfang ende mitte en depuis fin début de desde hasta a nel di em até
 sinds begin
 """
 _LEADING: Final = frozenset(_LEADING_WORDS.split())
-_NUMBER_BEHIND: Final = re.compile(r"\.?,?\s{1,2}\d")
-_NUMBER_BEFORE: Final = re.compile(rf"\d{_ORDINAL}\s{{1,2}}(?:of |de )?$", re.IGNORECASE)
+_OF: Final = frozenset({"of", "de", "del"})
+_AROUND: Final = ".,:;!?()[]{}<>\"'"
+
+_YEAR: Final = re.compile(r"(?:1[6-9]|2[01])\d\d(?!\d)(?<!\d\d\d\d\d)")
+_DAY: Final = re.compile(r"(\d{1,2})(?:[-–]\d{1,2})?(?:st|nd|rd|th|er|o)?")
+_YEAR_FIRST: Final = re.compile(
+    r"-(\d{1,2})(?:-(\d{1,2}))?(?![\d-])|([/.])(\d{1,2})\3(\d{1,2})(?!\d)"
+)
+_DAY_FIRST: Final = re.compile(r"(?<![\d.])(\d{1,2})([./-])(\d{1,2})\2$")
+_EAST_ASIAN: Final = re.compile(r"\s?[年년]\s?(\d{1,2})\s?[月월](?:\s?(\d{1,2})\s?[日号일])?")
+_WEEK_BEFORE: Final = ("(week of ", "(weekend of ")
+
+
+class _Said(NamedTuple):
+    """A month by its name, with the day and the year that stand beside it."""
+
+    month: int
+    day: str | None
+    year: str | None
+    is_certain: bool
 
 
 def date_terms(day: date) -> tuple[str, str, str, str]:
@@ -72,62 +69,88 @@ def named_dates(text: str) -> tuple[str, ...]:
 
     `(week of 2023-05-01)`, which stands behind a resolved "last week", is no finer than its month.
     """
-    if _HAS_YEAR.search(text) is None:
+    if _YEAR.search(text) is None:
         return ()
-    return tuple(dict.fromkeys(term for found in _found(_WEEK.sub(r"\1", text)) for term in found))
+    terms = dict[str, None]()
+    for found in (*_by_name(text), *_by_number(text)):
+        terms.update(dict.fromkeys(found))
+    return tuple(terms)
 
 
 def asked_months(text: str) -> tuple[str, ...]:
     """Terms of the months a question names without a year, as in "what did we do in May?"."""
-    found = (_asked_month(text, match) for match in _ASKED.finditer(text))
-    return tuple(dict.fromkeys(f"=--{month:02}" for month in found if month))
+    said = (one for one in _said(text) if one.year is None and one.is_certain)
+    return tuple(dict.fromkeys(f"=--{one.month:02}" for one in said))
 
 
-def _found(text: str) -> Iterator[tuple[str, ...]]:
-    for match in _SAID.finditer(text):
-        day = match["before"] or match["after"]
-        yield _terms(match["year"], _MONTHS[match["month"].lower()], day)
-    for match in _YEAR_FIRST.finditer(text):
-        yield _terms(match[1], int(match[3]), match[4])
-    for match in _DAY_FIRST.finditer(text):
-        yield from _day_first(match)
-    for match in _CHINESE.finditer(text):
-        yield _terms(match[1], int(match[2]), match[3])
+def _by_name(text: str) -> Iterator[tuple[str, ...]]:
+    return (_terms(one.year, one.month, one.day) for one in _said(text) if one.year)
 
 
-def _day_first(match: re.Match[str]) -> Iterator[tuple[str, ...]]:
+def _said(text: str) -> Iterator[_Said]:
+    words = text.split()
+    names = [word.strip(_AROUND).lower() for word in words]
+    for position, name in enumerate(names):
+        month = _MONTHS.get(name)
+        if month is not None:
+            day, year = _beside(names, position)
+            is_certain = _is_certain(words, names, position, numbered=bool(day or year))
+            yield _Said(month, day, year, is_certain)
+
+
+def _beside(names: Sequence[str], position: int) -> tuple[str | None, str | None]:
+    """The day before or behind a month, and the year behind it."""
+    before = [name for name in names[max(0, position - 2) : position] if name not in _OF][-1:]
+    behind = [name for name in names[position + 1 : position + 4] if name not in _OF]
+    day = _DAY.fullmatch(before[0]) if before else None
+    if day is None and behind and (day := _DAY.fullmatch(behind[0])):
+        behind = behind[1:]
+    year = _YEAR.fullmatch(behind[0]) if behind else None
+    return day and day[1], year and year[0]
+
+
+def _is_certain(
+    words: Sequence[str], names: Sequence[str], position: int, *, numbered: bool
+) -> bool:
+    """Whether a word is a month: "may" and "march" are words of their own."""
+    name, is_capital = names[position], words[position].lstrip(_AROUND)[:1].isupper()
+    if numbered:
+        return is_capital or name not in ("may", "march")
+    if name in _ALSO_WORDS:
+        is_led = position > 0 and names[position - 1] in _LEADING
+        return is_led and (is_capital or name != "may")
+    return len(name) > _SHORT or name in _SHORT_MONTHS
+
+
+def _by_number(text: str) -> Iterator[tuple[str, ...]]:
+    for year in _YEAR.finditer(text):
+        start, end = year.span()
+        before = text[max(0, start - 12) : start]
+        if before[-1:] in ("-", "/", ".") and (behind := _DAY_FIRST.search(before)):
+            yield from _day_first(behind, year[0])
+        elif (found := _EAST_ASIAN.match(text, end)) is not None:
+            yield _terms(year[0], int(found[1]), found[2])
+        elif not _goes_on(before) and (found := _YEAR_FIRST.match(text, end)) is not None:
+            day = None if before.endswith(_WEEK_BEFORE) else found[2] or found[5]
+            yield _terms(year[0], int(found[1] or found[4]), day)
+
+
+def _goes_on(before: str) -> bool:
+    """Whether a number belongs to what stands right before it, as in `v2023.1.2`."""
+    return before[-1:].isalnum() or before[-1:] == "."
+
+
+def _day_first(found: re.Match[str], year: str) -> Iterator[tuple[str, ...]]:
     """`08.05.2023`; with slashes both readings that are dates."""
-    yield _terms(match[4], int(match[3]), match[1])
-    if match[2] == "/":
-        yield _terms(match[4], int(match[1]), match[3])
+    yield _terms(year, int(found[3]), found[1])
+    if found[2] == "/":
+        yield _terms(year, int(found[1]), found[3])
 
 
-def _terms(year: str, month: int, day: str | None) -> tuple[str, ...]:
+def _terms(year: str | None, month: int, day: str | None) -> tuple[str, ...]:
     try:
-        named = date(int(year), month, int(day or 1))
+        named = date(int(year or 0), month, int(day or 1))
     except ValueError:
         return ()
     terms = date_terms(named)[:3]
     return terms if day else terms[1:]
-
-
-def _asked_month(text: str, match: re.Match[str]) -> int | None:
-    before, name = (match[1] or "").lower(), match[2]
-    month = name.lower()
-    if _is_numbered(text, match):
-        return _MONTHS[month]
-    if month in _ALSO_WORDS:
-        capital = name[0].isupper() or month != "may"
-        return _MONTHS[month] if capital and before in _LEADING else None
-    if len(month) <= _SHORT and month not in _UNMISTAKABLE:
-        return None
-    return _MONTHS[month]
-
-
-def _is_numbered(text: str, match: re.Match[str]) -> bool:
-    """Whether a day or a year stands beside the month."""
-    if not match[2][0].isupper() and match[2].lower() in ("may", "march", "mar"):
-        return False
-    start = match.start(2)
-    before = _NUMBER_BEFORE.search(text, max(0, start - 12), start)
-    return before is not None or _NUMBER_BEHIND.match(text, match.end()) is not None

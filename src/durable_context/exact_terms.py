@@ -26,21 +26,22 @@ _UNSPACED: Final = re.compile(
     "\u1000-\u103f\u1050-\u109f\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Myanmar
     "]+"
 )
-_TOKEN: Final = re.compile(
-    r"https?://[^\s\"'“”‘’«»‹›`()\[\]{}<>|]+"
-    r"|(?:[^\s\"'“”„‘’«»‹›`()\[\]{}<>|,;?!=&*、。，]|,(?=\d))+",
-    re.IGNORECASE,
-)
-_AROUND: Final = ".,:;…^~%$€£¥₹₽"
+_URL: Final = re.compile(r"https?://[^\s\"'“”‘’«»‹›`()\[\]{}<>|]{1,2000}", re.IGNORECASE)
+_SEPARATORS: Final = str.maketrans(dict.fromkeys("\"'“”„‘’«»‹›`()[]{}<>|;?!=&*、。，", " "))
+_AROUND: Final = ".,:^~%$€£¥₹₽"
 _BEFORE: Final = f"{_AROUND}+-"
 _BEHIND: Final = f"{_AROUND}-/\\"
 _MARKED: Final = re.compile(
-    r"\d|_|[/\\@#]|::|\+\+$|[^\W_]{2}[.]\w|\w[.][^\W_]{2}|[a-zß-öø-ÿ][A-ZÀ-ÖØ-Þ]|[A-Z]{2}[a-z]{2}"
+    r"[\d_/\\@#]|::|\+\+$|\w\.\w|[a-zß-öø-ÿ][A-ZÀ-ÖØ-Þ]|[A-Z]{2}[a-z]{2}|[A-Z]{2}-[A-Z]{2}"
 )
-_PLAIN: Final = re.compile(r"\d?|\d{1,3}(?:st|nd|rd|th)|[^\w]*|_+", re.IGNORECASE)
+_PLAIN: Final = re.compile(
+    r"\d?|\d{1,3}(?:st|nd|rd|th)|\W*|_+|(?![^d]\.[ch]$)(?:[^\W\d_]\.)+[^\W\d_]", re.IGNORECASE
+)
+"""Marked like an exact term, and none: `7`, `8th`, `e.g`, but not `a.c`."""
 _NUMBER: Final = re.compile(
     r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){1,2}(?:,\d+)?|\d+,\d{1,2}"
 )
+_PAIR: Final = re.compile(r"\d+,\d{1,2}")
 _NUMBERED: Final = re.compile(r"(?:[^\W\d_]{1,10}-|#)(\d{2,})")
 _VERSION: Final = re.compile(r"[vV](\d[\w.+-]*)")
 _OUTER: Final = re.compile(r"[/\\@#:?&=]+")
@@ -78,29 +79,27 @@ def pairs(runs: Iterable[str]) -> Iterator[str]:
 
 def exact_terms(text: str) -> Iterator[str]:
     """Terms of the identifiers, paths, addresses, codes and numbers in normalized text."""
-    for token in _TOKEN.findall(text):
-        if token.isalpha() and (token.islower() or token[1:].islower()):
+    if "://" in text:
+        for url in _URL.findall(text):
+            yield from _parts(url.rstrip(f"{_BEHIND}?!;"))
+        text = _URL.sub(" ", text)
+    for token in text.translate(_SEPARATORS).split():
+        token = token.rstrip(_BEHIND)
+        if token.isalpha() and token[1:].islower():
             continue
-        yield from _token_terms(token)
-
-
-def _token_terms(token: str) -> Iterator[str]:
-    if "://" in token:
-        yield from _parts(token.rstrip(f"{_BEHIND},?!"))
-    elif "," in token:
-        yield from _numeric(token)
-    else:
-        yield from _parts(_stripped(token))
+        if "," in token:
+            yield from _numeric(token.lstrip(_BEFORE))
+        else:
+            yield from _parts(token.lstrip(_BEFORE))
 
 
 def _numeric(token: str) -> Iterator[str]:
-    """A number with commas, or what stands between them."""
-    number = _stripped(token)
-    is_number = _NUMBER.fullmatch(number) is not None
+    """A number with a comma, or what stands between commas; both where it may be either."""
+    is_number = _NUMBER.fullmatch(token) is not None
     if is_number:
-        yield _term(number)
-        yield _term(_canonical(number))
-    if not is_number or _canonical(number).find(".") > 0:
+        yield _term(token)
+        yield _term(_canonical(token))
+    if not is_number or _PAIR.fullmatch(token):
         for part in token.split(","):
             yield from _parts(_stripped(part))
 

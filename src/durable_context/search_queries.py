@@ -3,18 +3,17 @@ only together with what was said before.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
 from durable_context.absolute_dates import asked_months, named_dates
 from durable_context.exact_terms import exact_terms, normalized, pairs, without_unspaced
 from durable_context.small_talk import (
-    COURTESIES,
-    FILLERS,
-    GREETINGS,
     UNSPACED_FILLERS,
     UNSPACED_GREETINGS,
+    WORD,
+    small_talk,
 )
 from durable_context.summarizers.stop_words import STOP_WORDS
 
@@ -46,23 +45,11 @@ NOTHING: Final = SearchQuery("", (), (), 0.0)
 """Of a message that asks for nothing."""
 
 
-def _any_of(phrases: Iterable[str]) -> str:
-    longest_first = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))
-    return "|".join(re.escape(phrase) for phrase in longest_first)
-
-
-_COURTESY: Final = re.compile(rf"(?<![\w-])(?:{_any_of(COURTESIES)})(?![\w-])", re.IGNORECASE)
-_GREETING: Final = re.compile(
-    rf"(?:^|(?<=[.!?,;\n])|(?<=[.!?,;\n]\s))\s?(?:{_any_of(GREETINGS)})(?![\w'-])", re.IGNORECASE
+_BREAK: Final = re.compile(r"[.!?,;:\n()]")
+_UNSPACED_GREETING: Final = re.compile(
+    "|".join(sorted(UNSPACED_GREETINGS, key=lambda phrase: (-len(phrase), phrase)))
 )
-_FILLER_PHRASE: Final = re.compile(
-    rf"(?<![\w-])(?:{_any_of(phrase for phrase in FILLERS if ' ' in phrase)})(?![\w-])",
-    re.IGNORECASE,
-)
-_UNSPACED_GREETING: Final = re.compile(_any_of(UNSPACED_GREETINGS))
-_LAUGHTER: Final = re.compile(r"[ha]{3,}|[he]{4,}|[ja]{4,}|lo+l|h*m{2,}|wo+w|o+h+|a+h+|ye+s+|x+d+")
-_FILLER_WORDS: Final = FILLERS | GREETINGS | COURTESIES
-_WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_YEAR: Final = re.compile(r"=(?:19|20)\d\d")
 
 _ASKING_WORDS: Final = """
 why how what who whom whose when where which again else another more same other first do does did
@@ -76,9 +63,9 @@ _ASKING: Final = frozenset(_ASKING_WORDS.split())
 
 _CONTINUES: Final = re.compile(
     r"\W*(?:and|but|or|so|also|then|what about|how about|what if"
-    r"|und|aber|oder|also|dann|was ist mit|wie wär|wie sieht es mit"
+    r"|und|aber|oder|dann|was ist mit|wie wär|wie sieht es mit"
     r"|et|mais|ou|alors|donc|qu'en est"
-    r"|y|e|o|pero|entonces|ma|mas|allora|então|en|maar|dus|hoe zit het met)\b",
+    r"|y|e|pero|entonces|ma|mas|allora|então|maar|dus|hoe zit het met)(?=[\s,?.!]|$)",
     re.IGNORECASE,
 )
 _POINTS: Final = re.compile(
@@ -110,60 +97,60 @@ def search_query(text: str) -> SearchQuery:
     """A message that is small talk asks for nothing."""
     text = normalized(text[:QUERY_CHARACTERS]).replace("’", "'")
     spaced, runs = without_unspaced(text)
-    asked = _without_small_talk(spaced)
-    asked_runs = tuple(filter(None, (part for run in runs for part in _asked_runs(run))))
-    exact, dates = dict.fromkeys(exact_terms(asked)), _dates(text, asked)
-    words = _words(asked)
-    content = [word for word in words if word not in STOP_WORDS and not _is_filler(word)]
+    asked, content, asks = _asked(spaced)
+    asked_runs = tuple(part for run in runs for part in _UNSPACED_GREETING.split(run) if part)
+    exact = dict.fromkeys(exact_terms(asked))
+    dates = dict.fromkeys(
+        (*named_dates(text), *asked_months(asked), *filter(_YEAR.fullmatch, exact))
+    )
     unspaced = sum((len(run) + 1) // 2 for run in asked_runs if run not in UNSPACED_FILLERS)
-    if not (content or exact or dates or unspaced or _asks(words, asked)):
+    if not (asks or content or exact or dates or unspaced):
         return NOTHING
-    identifiers = exact.keys() - dates
     weights = dict.fromkeys(islice(exact, QUERY_TERMS), EXACT_WEIGHT)
     weights |= dict.fromkeys(islice(dates, QUERY_TERMS), TERM_WEIGHT)
     weights |= dict.fromkeys(islice(pairs(asked_runs), QUERY_TERMS), TERM_WEIGHT)
-    amount = len(set(content)) + unspaced
-    leans = (amount <= SHORT and not identifiers) or (
+    amount = len(content) + unspaced
+    leans = (amount <= SHORT and exact.keys() <= dates.keys()) or (
         amount <= ELLIPTICAL and _is_elliptical(asked, asked_runs)
     )
-    return SearchQuery(
-        " ".join(asked.split()),
-        tuple(weights),
-        tuple(weights.values()),
-        CONTEXT_WEIGHT if leans else 0.0,
-    )
+    context_weight = CONTEXT_WEIGHT if leans else 0.0
+    return SearchQuery(asked, tuple(weights), tuple(weights.values()), context_weight)
 
 
-def _without_small_talk(text: str) -> str:
-    return _COURTESY.sub(" ", _GREETING.sub(" ", text))
+def _asked(text: str) -> tuple[str, frozenset[str], bool]:
+    """The text without small talk, its content words, and whether stop words alone ask something:
+    "why?", "do it again".
+    """
+    content, asks, end = set[str](), False, 0
+    kept: list[str] = []
+    for clause in _clauses(text):
+        words = [match[0].casefold() for match in clause]
+        kinds = small_talk(words)
+        open_words = [word for word, kind in zip(words, kinds, strict=True) if kind is None]
+        said = {word for word in open_words if word not in STOP_WORDS}
+        asks_here = any(word in _ASKING for word in open_words)
+        behind = text[clause[-1].end() : clause[-1].end() + 3]
+        asks_here = asks_here or (bool(open_words) and "?" in behind)
+        content |= said
+        asks = asks or asks_here
+        is_filler = not (said or asks_here) and any(kinds)
+        for match, kind in zip(clause, kinds, strict=True):
+            if kind == "polite" or is_filler:
+                kept.append(text[end : match.start()])
+                end = match.end()
+    kept.append(text[end:])
+    return " ".join(" ".join(kept).split()), frozenset(content), asks
 
 
-def _asked_runs(run: str) -> list[str]:
-    return _UNSPACED_GREETING.split(run)
-
-
-def _dates(text: str, asked: str) -> tuple[str, ...]:
-    dates = (*named_dates(text), *asked_months(asked))
-    years = (f"={year}" for year in _YEAR.findall(asked))
-    return tuple(dict.fromkeys((*dates, *years)))
-
-
-_YEAR: Final = re.compile(r"(?<![\w.,:/-])(?:19|20)\d\d(?![\w:/-])(?![.,]\d)")
-
-
-def _words(text: str) -> list[str]:
-    return [match.casefold() for match in _WORD.findall(text)]
-
-
-def _is_filler(word: str) -> bool:
-    return word in _FILLER_WORDS or _LAUGHTER.fullmatch(word) is not None
-
-
-def _asks(words: list[str], asked: str) -> bool:
-    """Whether stop words alone ask for something: "why?", "do it again"."""
-    left = _words(_FILLER_PHRASE.sub(" ", asked))
-    open_words = [word for word in left if not _is_filler(word)]
-    return any(word in _ASKING for word in open_words) or (bool(open_words) and "?" in asked)
+def _clauses(text: str) -> Iterator[list[re.Match[str]]]:
+    clause: list[re.Match[str]] = []
+    for match in WORD.finditer(text):
+        if clause and _BREAK.search(text, clause[-1].end(), match.start()):
+            yield clause
+            clause = []
+        clause.append(match)
+    if clause:
+        yield clause
 
 
 def _is_elliptical(asked: str, runs: tuple[str, ...]) -> bool:

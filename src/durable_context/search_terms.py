@@ -27,6 +27,16 @@ from durable_context.turns.messages import call_text
 SEARCHED_CHARACTERS: Final = 20_000
 """Of a text, what is indexed."""
 TERMS: Final = 2_000
+_ELSEWHEN: Final = (
+    *("yesterday", "tomorrow", "last ", "past ", "next ", " ago", "gestern", "morgen", "letzte"),
+    *("vergangene", "vorige", "nächste", "kommende", "vor ", "hier", "demain", "derni", "prochain"),
+    *("il y a", "ayer", "anoche", "mañana", "pasad", "próxim", "hace "),
+)
+"""What words for other days than today hold. Today has the terms of its turn."""
+_ELSEWHEN_WORD: Final = re.compile("|".join(_ELSEWHEN))
+_REACH: Final = 150
+"""Characters on both sides of such a word that are read."""
+
 _LEADING_NAME: Final = re.compile(r"\s{0,4}([^\W\d_][\w.'’ -]{0,39}): ")
 _NAME_WORD: Final = re.compile(r"[^\W_]+")
 _LABELS: Final = """
@@ -74,7 +84,23 @@ def _search_text(text: str, speakers: Iterable[str], day: date | None) -> Search
 
 
 def _resolved(text: str, day: date) -> str:
-    return resolve_dates(text, datetime.combine(day, time(12), UTC))
+    """What is said around words for other days than the one it was said on, with their dates."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _ELSEWHEN):
+        return text
+    noon = datetime.combine(day, time(12), UTC)
+    return f"{text} {' '.join(resolve_dates(piece, noon) for piece in _around(lowered))}"
+
+
+def _around(text: str) -> Iterator[str]:
+    """The pieces of a text around its hints, each long enough to tell its language by."""
+    start = end = 0
+    for hint in _ELSEWHEN_WORD.finditer(text):
+        if hint.start() - _REACH > end:
+            yield text[start:end]
+            start = max(0, hint.start() - _REACH)
+        end = hint.end() + _REACH
+    yield text[start:end]
 
 
 def _speakers(name: str | None, text: str) -> Iterator[str]:

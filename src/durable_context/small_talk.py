@@ -1,7 +1,12 @@
 """Words people exchange without asking for anything
 in the languages most conversations are in."""
 
-from typing import Final
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+Kind = Literal["polite", "filler"]
+"""Polite words are never asked for; fillers may be, beside other words."""
 
 
 def _phrases(rows: str) -> frozenset[str]:
@@ -109,3 +114,41 @@ UNSPACED_FILLERS: Final = _phrases(
 """
 )
 """Runs that ask nothing where nothing else is said."""
+
+WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+
+_LAUGHTER: Final = re.compile(r"[ha]{3,}|[he]{4,}|[ja]{4,}|lo+l|h*m{2,}|wo+w|o+h+|a+h+|ye+s+|x+d+")
+
+
+def small_talk(words: Sequence[str]) -> list[Kind | None]:
+    """What kind of small talk each word of a clause is part of, in lower case."""
+    kinds: list[Kind | None] = []
+    greets = True
+    while len(kinds) < len(words):
+        kind, length = _phrase_at(words, len(kinds), greets=greets)
+        greets = greets and kind == "polite"
+        kinds += [kind] * length
+    return kinds
+
+
+def _phrase_at(words: Sequence[str], start: int, *, greets: bool) -> tuple[Kind | None, int]:
+    for phrase, found in _PHRASES.get(words[start], ()):
+        if tuple(words[start : start + len(phrase)]) == phrase:
+            is_polite = found is COURTESIES or (found is GREETINGS and greets)
+            return "polite" if is_polite else "filler", len(phrase)
+    return "filler" if _LAUGHTER.fullmatch(words[start]) else None, 1
+
+
+def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], frozenset[str]]]]:
+    """All phrases, of those that begin alike the longest first."""
+    found: dict[str, list[tuple[tuple[str, ...], frozenset[str]]]] = {}
+    for phrases in (COURTESIES, GREETINGS, FILLERS):
+        for phrase in phrases:
+            words = tuple(WORD.findall(phrase))
+            found.setdefault(words[0], []).append((words, phrases))
+    for alike in found.values():
+        alike.sort(key=lambda one: -len(one[0]))
+    return found
+
+
+_PHRASES: Final = _by_first_word()
