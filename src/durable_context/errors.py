@@ -148,3 +148,28 @@ class SummarizerRejected(SummarizerError):
 
 class InputTooLong(SummarizerError):
     """The summarizer's own context window is too small for this input: split it."""
+
+
+class EmbedderError(DurableContextError):
+    """An embedder gave no vectors. Retrieval goes on by words."""
+
+
+class EmbedderUnavailable(EmbedderError):
+    """The embedder cannot answer now; trying again later can help. `retry_after` is in seconds, or
+    None.
+    """
+
+    def __init__(self, message: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class EmbedderRejected(EmbedderError):
+    """The embedder refuses, and would again: bad key, unknown model, vectors of another size.
+
+    `of_input`: the texts may be why, so that others may do.
+    """
+
+    def __init__(self, message: str | None = None, *, of_input: bool = False) -> None:
+        super().__init__(message)
+        self.of_input = of_input

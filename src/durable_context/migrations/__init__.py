@@ -29,7 +29,10 @@ async def migrate(database_url: str) -> list[str]:
             "create table if not exists durable_context.migrations"
             " (name text primary key, applied_at timestamptz not null default clock_timestamp())"
         )
-        return await _apply_missing(connection)
+        applied = await _apply_missing(connection)
+        # Not a migration: what it makes depends on extensions the database may get any day.
+        await connection.execute("select durable_context.ensure_embeddings()")
+        return applied
     finally:
         await connection.close()
 
