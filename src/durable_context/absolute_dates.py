@@ -83,6 +83,11 @@ def asked_months(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"=--{one.month:02}" for one in said))
 
 
+def day_numbers(text: str) -> frozenset[str]:
+    """Terms of the days that stand beside a month: on their own they say nothing."""
+    return frozenset(f"={one.day}" for one in _said(text) if one.day)
+
+
 def _by_name(text: str) -> Iterator[tuple[str, ...]]:
     return (_terms(one.year, one.month, one.day) for one in _said(text) if one.year)
 
@@ -90,6 +95,8 @@ def _by_name(text: str) -> Iterator[tuple[str, ...]]:
 def _said(text: str) -> Iterator[_Said]:
     words = text.split()
     names = [word.strip(_AROUND).lower() for word in words]
+    if _MONTHS.keys().isdisjoint(names):
+        return
     for position, name in enumerate(names):
         month = _MONTHS.get(name)
         if month is not None:

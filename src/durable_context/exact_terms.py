@@ -87,6 +87,8 @@ def exact_terms(text: str) -> Iterator[str]:
         token = token.rstrip(_BEHIND)
         if token.isalpha() and token[1:].islower():
             continue
+        if token.startswith("##"):
+            token = token.strip("#")
         if "," in token:
             yield from _numeric(token.lstrip(_BEFORE))
         else:

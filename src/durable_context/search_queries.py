@@ -3,13 +3,14 @@ only together with what was said before.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from durable_context.absolute_dates import asked_months, named_dates
+from durable_context.absolute_dates import asked_months, day_numbers, named_dates
 from durable_context.exact_terms import exact_terms, normalized, pairs, without_unspaced
 from durable_context.small_talk import (
+    FIRST_WORDS,
     UNSPACED_FILLERS,
     UNSPACED_GREETINGS,
     WORD,
@@ -45,7 +46,7 @@ NOTHING: Final = SearchQuery("", (), (), 0.0)
 """Of a message that asks for nothing."""
 
 
-_BREAK: Final = re.compile(r"[.!?,;:\n()]")
+_CLAUSE: Final = re.compile(r"[^.!?,;:\n()]+[.!?,;:\n()]*|[.!?,;:\n()]+")
 _UNSPACED_GREETING: Final = re.compile(
     "|".join(sorted(UNSPACED_GREETINGS, key=lambda phrase: (-len(phrase), phrase)))
 )
@@ -100,6 +101,8 @@ def search_query(text: str) -> SearchQuery:
     asked, content, asks = _asked(spaced)
     asked_runs = tuple(part for run in runs for part in _UNSPACED_GREETING.split(run) if part)
     exact = dict.fromkeys(exact_terms(asked))
+    for day in day_numbers(asked):
+        exact.pop(day, None)
     dates = dict.fromkeys(
         (*named_dates(text), *asked_months(asked), *filter(_YEAR.fullmatch, exact))
     )
@@ -117,40 +120,41 @@ def search_query(text: str) -> SearchQuery:
     return SearchQuery(asked, tuple(weights), tuple(weights.values()), context_weight)
 
 
-def _asked(text: str) -> tuple[str, frozenset[str], bool]:
+def _asked(text: str) -> tuple[str, set[str], bool]:
     """The text without small talk, its content words, and whether stop words alone ask something:
     "why?", "do it again".
     """
-    content, asks, end = set[str](), False, 0
-    kept: list[str] = []
-    for clause in _clauses(text):
-        words = [match[0].casefold() for match in clause]
+    content, asks, kept = set[str](), False, list[str]()
+    for clause in _CLAUSE.findall(text):
+        words: list[str] = WORD.findall(clause.casefold())
+        if FIRST_WORDS.isdisjoint(words):
+            content.update(words)
+            asks = asks or _asks(words, clause)
+            kept.append(clause)
+            continue
         kinds = small_talk(words)
-        open_words = [word for word, kind in zip(words, kinds, strict=True) if kind is None]
-        said = {word for word in open_words if word not in STOP_WORDS}
-        asks_here = any(word in _ASKING for word in open_words)
-        behind = text[clause[-1].end() : clause[-1].end() + 3]
-        asks_here = asks_here or (bool(open_words) and "?" in behind)
-        content |= said
+        left = [word for word, kind in zip(words, kinds, strict=True) if kind is None]
+        asks_here = _asks(left, clause)
+        is_filler = not asks_here and STOP_WORDS.issuperset(left)
+        content.update(left)
         asks = asks or asks_here
-        is_filler = not (said or asks_here) and any(kinds)
-        for match, kind in zip(clause, kinds, strict=True):
-            if kind == "polite" or is_filler:
-                kept.append(text[end : match.start()])
-                end = match.end()
-    kept.append(text[end:])
-    return " ".join(" ".join(kept).split()), frozenset(content), asks
+        kept.append("" if is_filler else _without(clause, [kind == "polite" for kind in kinds]))
+    content -= STOP_WORDS
+    return " ".join("".join(kept).split()), content, asks
 
 
-def _clauses(text: str) -> Iterator[list[re.Match[str]]]:
-    clause: list[re.Match[str]] = []
-    for match in WORD.finditer(text):
-        if clause and _BREAK.search(text, clause[-1].end(), match.start()):
-            yield clause
-            clause = []
-        clause.append(match)
-    if clause:
-        yield clause
+def _asks(words: Sequence[str], clause: str) -> bool:
+    return bool(words) and ("?" in clause or not _ASKING.isdisjoint(words))
+
+
+def _without(clause: str, removed: Sequence[bool]) -> str:
+    """A clause without the words that are marked."""
+    kept, end = list[str](), 0
+    for match, is_removed in zip(WORD.finditer(clause), removed, strict=False):
+        if is_removed:
+            kept.append(clause[end : match.start()])
+            end = match.end()
+    return " ".join([*kept, clause[end:]])
 
 
 def _is_elliptical(asked: str, runs: tuple[str, ...]) -> bool:

@@ -64,6 +64,8 @@ never mind, nevermind, no worries, my bad, sorry, go on, go ahead, carry on, kee
 please continue, proceed, next, move on, let's go, let's continue, let's do it, love it
 i love it, like it, i like it, that's it, that's all, nothing else, done, ready, it works
 that works, it worked, that worked, i'm glad, congrats, congratulations
+ha, haha, hahaha, hahahaha, hahahahaha, hah, hehe, hehehe, hihi, jaja, jajaja, lool, xd, kk, kkk
+hm, hmm, hmmm, mm, mmm, mhm, wooow, woow, ohh, ooh, ahh, yess, yesss, yes yes, whoa, oof, ugh, huh
 ja, jawohl, jo, nein, nee, nö, klar, genau, stimmt, richtig, toll, perfekt, prima, klasse, spitze
 gut, sehr gut, wunderbar, ausgezeichnet, verstanden, einverstanden, alles klar, passt, klingt gut
 in ordnung, weiter, mach weiter, weitermachen, weiter so, natürlich, sicher, gerne, gern, ach so
@@ -117,8 +119,6 @@ UNSPACED_FILLERS: Final = _phrases(
 
 WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
-_LAUGHTER: Final = re.compile(r"[ha]{3,}|[he]{4,}|[ja]{4,}|lo+l|h*m{2,}|wo+w|o+h+|a+h+|ye+s+|x+d+")
-
 
 def small_talk(words: Sequence[str]) -> list[Kind | None]:
     """What kind of small talk each word of a clause is part of, in lower case."""
@@ -127,7 +127,7 @@ def small_talk(words: Sequence[str]) -> list[Kind | None]:
     while len(kinds) < len(words):
         kind, length = _phrase_at(words, len(kinds), greets=greets)
         greets = greets and kind == "polite"
-        kinds += [kind] * length
+        kinds.extend(kind for _ in range(length))
     return kinds
 
 
@@ -136,7 +136,7 @@ def _phrase_at(words: Sequence[str], start: int, *, greets: bool) -> tuple[Kind 
         if tuple(words[start : start + len(phrase)]) == phrase:
             is_polite = found is COURTESIES or (found is GREETINGS and greets)
             return "polite" if is_polite else "filler", len(phrase)
-    return "filler" if _LAUGHTER.fullmatch(words[start]) else None, 1
+    return None, 1
 
 
 def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], frozenset[str]]]]:
@@ -152,3 +152,5 @@ def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], frozenset[str]]]]:
 
 
 _PHRASES: Final = _by_first_word()
+FIRST_WORDS: Final = frozenset(_PHRASES)
+"""Without any of them a clause holds no small talk."""
