@@ -11,21 +11,23 @@ from durable_context.migrations import migrate
 from tests.events import Connection, all_events
 
 # A manifest of a shape nobody knows, with what Postgres cannot read as text.
-TURN = r"""
+_TURN = r"""
 with added as (
     insert into durable_context.turns (
         tenant, branch_uuid, turn_no, turn_key, content_hash, messages, message_tokens, token_count,
-        stored_tokens, raw_tokens, outcome, continues, digest, digest_tokens, ledger, terms,
+        stored_tokens, raw_tokens, outcome, continues, digest, digest_tokens, ledger, {terms},
         occurred_at, recorded_at, head_tokens, manifest
     ) values (
-        'default', $1, $2, 'turn ' || $2::integer, sha256(''), '[]', '{}', 5,
-        5, 5, 'complete', false, 'd', 1, '[]', '',
-        now(), now(), 5, '{"blocks": "\u0000\ud800"}'
+        'default', $1, $2, 'turn ' || $2::integer, sha256(''), '[]', '{{5}}', 5,
+        5, 5, 'complete', false, 'd', 1, '[]', {none},
+        now(), now(), 5, '{{"blocks": "\u0000\ud800"}}'
     ) returning branch_uuid, turn_no
 )
 update durable_context.branches b set head_turn = a.turn_no
 from added a where a.branch_uuid = b.branch_uuid
 """
+OLDER_TURN = _TURN.format(terms="terms", none="''")
+TURN = _TURN.format(terms="message_terms", none="array[''::tsvector]")
 
 
 async def test_a_database_from_before_events_has_them_from_then_on(postgres: Any):
@@ -76,7 +78,7 @@ async def _older_database(connection: Connection) -> UUID:
         " (tenant, conversation_id, branch_id, encoding, text_search)"
         " values ('default', 'c', 'main', 'o200k_base', 'english') returning branch_uuid"
     )
-    await connection.execute(TURN, branch_uuid, 1)
+    await connection.execute(OLDER_TURN, branch_uuid, 1)
     await connection.execute(
         "insert into durable_context.compactions"
         " (tenant, branch_uuid, from_turn, to_turn, status, reason)"

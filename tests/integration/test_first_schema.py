@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from durable_context import Budget, ContextClient
-from durable_context.migrations import migrate
+from durable_context.migrations import migrate, migration_names
 from tests.events import Connection
 from tests.prompts import check_coverage, kinds
 from tests.turns import chat, exchange
@@ -67,7 +67,7 @@ async def _record_in_the_first_schema(connection: Connection) -> UUID:
 async def test_turns_of_the_first_schema_can_be_forked_and_gone_on_from(url: str):
     connection = await asyncpg.connect(url)
     branch_uuid = await _record_in_the_first_schema(connection)
-    assert len(await migrate(url)) == 4
+    assert await migrate(url) == migration_names()[1:]
     assert await connection.fetch(
         "select head_tokens, open_run_turn, stored_tokens from durable_context.turns"
         " where branch_uuid = $1 order by turn_no",
@@ -75,6 +75,7 @@ async def test_turns_of_the_first_schema_can_be_forked_and_gone_on_from(url: str
     ) == [(7, None, 7), (14, 2, 7), (21, 2, 7), (28, None, 7), (35, 5, 7), (42, 6, 7), (49, 6, 7)]
     async with await ContextClient.connect(url, temporal=None) as client:
         branch = await client.find_branch("c")
+        assert (await branch.search("turn 3"))[0].to_turn == 3
         child = await branch.fork("child", at_turn=3)
         assert (await child.inspect()).open_run_turn == 2
         prepared = await child.prepare(None, budget=Budget(max_tokens=32_000))

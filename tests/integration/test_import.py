@@ -15,8 +15,9 @@ from durable_context import ContextClient
 from durable_context.database import Pool
 from durable_context.errors import BranchConflict, InvalidExport, InvalidId
 from durable_context.exports.lines import LONGEST_LINE, MOST_PIECES
+from tests.compacting import compact_all
 from tests.exports import POLICY, eventful, exported, rows, without_ids
-from tests.turns import chat
+from tests.turns import chat, numbered
 
 MakeClient = Callable[..., Awaitable[ContextClient]]
 Records = list[dict[str, Any]]
@@ -47,6 +48,10 @@ def sealed(records: Records) -> list[str]:
 
 def of(records: Records, kind: str, number: int = 0) -> dict[str, Any]:
     return [record for record in records if record["kind"] == kind][number]
+
+
+def first_leaf(records: Records) -> dict[str, Any]:
+    return next(one for one in records if one["kind"] == "document" and one["nth"] == 1)
 
 
 async def test_a_stream_of_the_same_records_in_another_hand_is_taken(
@@ -115,7 +120,7 @@ async def test_a_branch_that_is_there_is_never_written_over(
 
 
 def _version(records: Records) -> None:
-    records[0]["version"] = 2
+    records[0]["version"] = 3
 
 
 def _format(records: Records) -> None:
@@ -179,7 +184,11 @@ def _role(records: Records) -> None:
 
 
 def _terms(records: Records) -> None:
-    of(records, "turn", 3)["terms"] = "'); drop table turns; --"
+    of(records, "turn", 3)["message_terms"][0] = "'); drop table turns; --"
+
+
+def _fewer_terms(records: Records) -> None:
+    of(records, "turn", 3)["message_terms"].pop()
 
 
 def _surrogate(records: Records) -> None:
@@ -220,7 +229,7 @@ def _no_result(records: Records) -> None:
         if one["kind"] == "turn" and any(m["role"] == "tool" for m in one["messages"])
     )
     kept = [n for n, message in enumerate(turn["messages"]) if message["role"] != "tool"]
-    for name in ("messages", "message_tokens"):
+    for name in ("messages", "message_tokens", "message_terms"):
         turn[name] = [turn[name][n] for n in kept]
     turn["views"] = None
 
@@ -294,11 +303,37 @@ def _no_parts(records: Records) -> None:
 
 
 def _document(records: Records) -> None:
-    of(records, "document")["artifact_no"] = 99
+    documents = [record for record in records if record["kind"] == "document"]
+    next(one for one in documents if one["artifact_no"])["artifact_no"] = 99
 
 
 def _term(records: Records) -> None:
-    of(records, "document")["frequencies"]["x" * 3_000] = 1
+    of(records, "document")["postings"]["x" * 3_000] = [1, 0, ""]
+
+
+def _places(records: Records) -> None:
+    of(records, "document")["postings"]["odd"] = [1, 0, "0"]
+
+
+def _leaf(records: Records) -> None:
+    first_leaf(records)["nth"] = 7
+
+
+def _leaves(records: Records) -> None:
+    leaf = first_leaf(records)
+    leaf["postings"]["odd"] = [1, leaf["nth"] + 1, ""]
+
+
+def _lengths(records: Records) -> None:
+    first_leaf(records)["message_lengths"].pop()
+
+
+def _turns(records: Records) -> None:
+    first_leaf(records)["turn_messages"].append(2)
+
+
+def _both(records: Records) -> None:
+    of(records, "document").update({"level": 1, "artifact_no": 1})
 
 
 def _encoding(records: Records) -> None:
@@ -331,7 +366,7 @@ def _many_pieces(records: Records) -> None:
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 FAULTS: dict[Callable[[Records], None], str] = {
-    _version: r"line 1: version 2 of durable-context-branch is not known here, 1 is",
+    _version: r"line 1: version 3 of durable-context-branch is not known here, 1 and 2 are: import",
     _format: r"line 1 is not the first one of an exported branch",
     _kind: r"line \d+: .*secret",
     _more: r"line \d+: summary.state: Extra inputs are not permitted",
@@ -348,6 +383,7 @@ FAULTS: dict[Callable[[Records], None], str] = {
     _views: r"line \d+: turn: .*views are of messages that are not there",
     _role: r"line \d+: turn.messages.0.role: ",
     _terms: r"line \d+: syntax error in tsvector",
+    _fewer_terms: r"line \d+: turn: .*message_terms has not those of each message",
     _surrogate: r"line \d+: turn.digest: .*lone surrogates",
     _nul: r"line \d+: summary.headline: .*NUL",
     _deep: r"line \d+: turn.metadata: .*64 levels deep",
@@ -373,7 +409,13 @@ FAULTS: dict[Callable[[Records], None], str] = {
     _parts: r"line \d+: prompt_parts: the parts do not have the hash",
     _no_parts: r"line \d+: turn: the stream has no prompt parts",
     _document: r"line \d+: document: there is no artifact 99",
-    _term: r"line \d+: document.frequencies",
+    _term: r"line \d+: document.postings",
+    _places: r"line \d+: document.postings.odd.2: ",
+    _leaf: r"line \d+: document: nth and total_length are to be 1 and \d+",
+    _leaves: r"line \d+: document: .*a term is in more leaves than there are",
+    _lengths: r"line \d+: document: .*message_lengths has not one figure per message",
+    _turns: r"line \d+: document: .*turn_messages is to have \d+ figures",
+    _both: r"line \d+: document: .*an artifact has no level",
     _encoding: r"line 1: encoding: ",
     _text_search: r"line 1: text_search=.*drop schema .* is no text search configuration",
     _no_schema: r"line 1: text_search='nowhere.english' is no text search configuration",
@@ -394,6 +436,53 @@ async def test_records_that_do_not_belong_together_are_refused(
         with pytest.raises(InvalidExport, match=message):
             await client.import_branch(sealed(records), conversation_id="copy")
         assert await rows(pool) == before, spoil.__name__
+
+
+def of_version_1(lines: list[str]) -> Records:
+    """The stream as the first version had it: terms by turn, and no documents above the leaves."""
+    records = [json.loads(line) for line in lines[:-1]]
+    records[0] |= {"version": 1, "indexed_documents": 4, "indexed_terms": 400}
+    for record in records:
+        if record["kind"] == "turn":
+            record["terms"] = " ".join(record.pop("message_terms"))
+            del record["speakers"]
+        if record["kind"] == "document":
+            frequencies = {term: one[0] for term, one in record.pop("postings").items()}
+            record["frequencies"] = frequencies
+            for name in ("level", "nth", "total_length", "turn_messages", "message_lengths"):
+                del record[name]
+    return records
+
+
+async def test_a_stream_of_the_first_version_is_taken_and_indexed_anew(
+    client: ContextClient, lines: list[str], pool: Pool
+):
+    records = of_version_1(lines)
+    copy = await client.import_branch(sealed(records), conversation_id="copy")
+    branch = await client.find_branch("harbour")
+    assert await copy.turns() == await branch.turns()
+    assert [len(await one.search("SHP-0002")) for one in (copy, branch)] == [1, 1]
+    for number in range(16, 30):
+        await copy.record_turn(numbered(number))
+    assert await compact_all(pool, copy.branch_uuid, POLICY)
+    (hit,) = await copy.search("SHP-0002")
+    (expected,) = await branch.search("SHP-0002")
+    assert (hit.from_turn, hit.to_turn) == (expected.from_turn, expected.to_turn)
+    assert hit.excerpts == expected.excerpts
+    artifacts = [hit.handle for hit in await copy.search("dull large")]
+    assert artifacts == [hit.handle for hit in await branch.search("dull large")] != []
+
+
+async def test_what_is_wrong_in_a_stream_of_the_first_version_is_told(
+    client: ContextClient, lines: list[str], pool: Pool
+):
+    before = await rows(pool)
+    for name, value in (("terms", 7), ("messages", "none"), ("occurred_at", "yesterday")):
+        records = of_version_1(lines)
+        of(records, "turn")[name] = value
+        with pytest.raises(InvalidExport, match=r"line \d+: turn\."):
+            await client.import_branch(sealed(records), conversation_id="copy")
+    assert await rows(pool) == before
 
 
 async def test_lines_that_are_no_json_text_are_refused(client: ContextClient, lines: list[str]):

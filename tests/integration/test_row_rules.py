@@ -31,12 +31,12 @@ HEAD = 18
 TURN = """
 insert into durable_context.turns (
     tenant, branch_uuid, turn_no, turn_key, content_hash, messages, message_tokens, token_count,
-    stored_tokens, raw_tokens, outcome, continues, digest, digest_tokens, ledger, terms,
-    occurred_at, recorded_at, head_tokens
+    stored_tokens, raw_tokens, outcome, continues, digest, digest_tokens, ledger,
+    message_terms, occurred_at, recorded_at, head_tokens
 )
 select $1, $2, $3, 'forged', content_hash, messages, message_tokens, token_count, stored_tokens,
-    raw_tokens, outcome, continues, digest, digest_tokens, ledger, terms, occurred_at, recorded_at,
-    head_tokens
+    raw_tokens, outcome, continues, digest, digest_tokens, ledger, message_terms, occurred_at,
+    recorded_at, head_tokens
 from durable_context.turns limit 1
 """
 NODE = """
