@@ -16,6 +16,7 @@ from benchmarks.retrieval.segments import (
 )
 from durable_context import Branch, Budget, PreparedContext
 from durable_context.database import Pool
+from durable_context.prompts.rendering import is_record
 from durable_context.tokens import token_counter
 
 BUDGET = Budget(max_tokens=32_000)
@@ -32,6 +33,7 @@ async def asked_of(branch: Branch, question: str) -> Answer:
     *before, _ = (str(message["content"]) for message in prepared.messages)
     retrieved = [block for block in prepared.manifest.blocks if block.kind == "retrieved"]
     texts = before[len(before) - len(retrieved) :]
+    assert all(map(is_record, texts)), "a retrieved block is a message of its own, before the last"
     return Answer(
         tuple(
             found(block.from_turn or 0, block.to_turn or 0, block.token_count, text)
