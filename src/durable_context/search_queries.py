@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from durable_context.absolute_dates import asked_months, day_numbers, named_dates
 from durable_context.exact_terms import exact_terms, normalized, pairs, without_unspaced
 from durable_context.small_talk import (
-    FIRST_WORDS,
     UNSPACED_FILLERS,
     UNSPACED_GREETINGS,
     WORD,
@@ -101,12 +100,13 @@ def search_query(text: str) -> SearchQuery:
     asked, content, asks = _asked(spaced)
     asked_runs = tuple(part for run in runs for part in _UNSPACED_GREETING.split(run) if part)
     exact = dict.fromkeys(exact_terms(asked))
-    for day in day_numbers(asked):
-        exact.pop(day, None)
+    if any(len(term) <= len("=31") for term in exact):
+        days = day_numbers(asked)
+        exact = {term: None for term in exact if term not in days}
     dates = dict.fromkeys(
         (*named_dates(text), *asked_months(asked), *filter(_YEAR.fullmatch, exact))
     )
-    unspaced = sum((len(run) + 1) // 2 for run in asked_runs if run not in UNSPACED_FILLERS)
+    unspaced = sum(_word_count(run) for run in asked_runs if run not in UNSPACED_FILLERS)
     if not (asks or content or exact or dates or unspaced):
         return NOTHING
     weights = dict.fromkeys(islice(exact, QUERY_TERMS), EXACT_WEIGHT)
@@ -127,12 +127,12 @@ def _asked(text: str) -> tuple[str, set[str], bool]:
     content, asks, kept = set[str](), False, list[str]()
     for clause in _CLAUSE.findall(text):
         words: list[str] = WORD.findall(clause.casefold())
-        if FIRST_WORDS.isdisjoint(words):
+        kinds = small_talk(words)
+        if not kinds:
             content.update(words)
             asks = asks or _asks(words, clause)
             kept.append(clause)
             continue
-        kinds = small_talk(words)
         left = [word for word, kind in zip(words, kinds, strict=True) if kind is None]
         asks_here = _asks(left, clause)
         is_filler = not asks_here and STOP_WORDS.issuperset(left)
@@ -155,6 +155,11 @@ def _without(clause: str, removed: Sequence[bool]) -> str:
             kept.append(clause[end : match.start()])
             end = match.end()
     return " ".join([*kept, clause[end:]])
+
+
+def _word_count(run: str) -> int:
+    """About how many words: Korean has spaces between them, others have words of two characters."""
+    return 1 if "\uac00" <= run[0] <= "\ud7a3" else (len(run) + 1) // 2
 
 
 def _is_elliptical(asked: str, runs: tuple[str, ...]) -> bool:

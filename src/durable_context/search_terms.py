@@ -37,6 +37,7 @@ _ELSEWHEN_WORD: Final = re.compile("|".join(_ELSEWHEN))
 _REACH: Final = 150
 """Characters on both sides of such a word that are read."""
 
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _LEADING_NAME: Final = re.compile(r"\s{0,4}([^\W\d_][\w.'’ -]{0,39}): ")
 _NAME_WORD: Final = re.compile(r"[^\W_]+")
 _LABELS: Final = """
@@ -68,8 +69,20 @@ def search_text(text: str) -> SearchText:
 def message_search_text(message: Message, day: date | None = None) -> SearchText:
     """Of a message, its tool calls and its speaker; `day` is what "yesterday" counts from."""
     text = message_text(message)
-    called = " ".join(call_text(call) for call in message.tool_calls)
+    called = " ".join(_unescaped(call_text(call)) for call in message.tool_calls)
     return _search_text(f"{text} {called}", _speakers(message.name, text), day)
+
+
+def _unescaped(arguments: str) -> str:
+    """JSON as it reads: `\\n` is a space, and characters are themselves."""
+    arguments = arguments[:SEARCHED_CHARACTERS]
+    return _ESCAPE.sub(_character, arguments) if "\\" in arguments else arguments
+
+
+def _character(escape: re.Match[str]) -> str:
+    if escape[1]:
+        return chr(int(escape[1], 16))
+    return " " if escape[2] in "bfnrt" else escape[2]
 
 
 def _search_text(text: str, speakers: Iterable[str], day: date | None) -> SearchText:

@@ -3,6 +3,7 @@ in the languages most conversations are in."""
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, Literal
 
 Kind = Literal["polite", "filler"]
@@ -15,7 +16,8 @@ def _phrases(rows: str) -> frozenset[str]:
 
 COURTESIES: Final = _phrases(
     """
-please, thanks, thanks a lot, many thanks, thx, thank you, thank you so much, thank you very much
+please, thanks, thanks a lot, thanks again, thank you again, many thanks, thx
+thank you, thank you so much, thank you very much
 bitte, danke, danke schön, dankeschön, vielen dank, danke dir, danke sehr, besten dank
 merci, merci beaucoup, s'il vous plaît, s'il te plaît, s'il vous plait, s'il te plait, stp, svp
 por favor, gracias, muchas gracias, per favore, per piacere, grazie, grazie mille, obrigado
@@ -27,7 +29,8 @@ dank u wel, bedankt
 
 GREETINGS: Final = _phrases(
     """
-hi, hello, hey, hiya, howdy, dear, ok, okay, okey, bye, bye bye, goodbye, good bye, cheers
+hi, hello, hey, hi again, hello again, hiya, howdy, dear, ok, okay, okey
+bye, bye bye, goodbye, good bye, cheers
 good morning, good afternoon, good evening, good night, good day, greetings, welcome back
 how are you, how are you doing, how are you today, how are you doing today, how's it going
 how is it going, how have you been, what's up, hope you are well, hope you're well
@@ -121,7 +124,9 @@ WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
 def small_talk(words: Sequence[str]) -> list[Kind | None]:
-    """What kind of small talk each word of a clause is part of, in lower case."""
+    """The kind of small talk each word of a clause in lower case is part of; empty if none is."""
+    if _WORDS.isdisjoint(words) and _BEGINNINGS.isdisjoint(pairwise(words)):
+        return []
     kinds: list[Kind | None] = []
     greets = True
     while len(kinds) < len(words):
@@ -152,5 +157,7 @@ def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], frozenset[str]]]]:
 
 
 _PHRASES: Final = _by_first_word()
-FIRST_WORDS: Final = frozenset(_PHRASES)
-"""Without any of them a clause holds no small talk."""
+_WORDS: Final = frozenset(first for first, alike in _PHRASES.items() if len(alike[-1][0]) == 1)
+_BEGINNINGS: Final = frozenset(
+    phrase[:2] for alike in _PHRASES.values() for phrase, _ in alike if len(phrase) > 1
+)
