@@ -6,18 +6,17 @@ from statistics import fmean
 from typing import NamedTuple
 
 from benchmarks.database import Database
-from benchmarks.retrieval.evidence import held, in_one_line
+from benchmarks.retrieval.evidence import held
 from benchmarks.retrieval.questions import Question, Talk
 from durable_context import Branch
 
 
 class Found(NamedTuple):
-    """A block that was retrieved, text in one line."""
+    """A block that was retrieved."""
 
     from_turn: int
     to_turn: int
     tokens: int
-    text: str
 
     @property
     def turns(self) -> range:
@@ -25,9 +24,12 @@ class Found(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`prompt`: all that the model would read, in one line; None where that is the blocks."""
+    """`text`: of the blocks; `prompt`: all that the model would read, None where that is the same.
+    Both are in one line.
+    """
 
     blocks: tuple[Found, ...]
+    text: str = ""
     prompt: str | None = None
 
     @property
@@ -74,7 +76,7 @@ class Score(NamedTuple):
 
 def score(question: Question, answer: Answer) -> Score:
     wanted, turns = question.turns, answer.turns
-    blocks = held(question.evidence, " ".join(block.text for block in answer.blocks))
+    blocks = held(question.evidence, answer.text)
     prompt = blocks if answer.prompt is None else held(question.evidence, answer.prompt)
     return Score(
         category=question.category,
@@ -110,7 +112,3 @@ class Tally:
         """Of the retrieved tokens."""
         ordered = sorted(each.tokens for each in self.scores)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0
-
-
-def found(from_turn: int, to_turn: int, tokens: int, text: str) -> Found:
-    return Found(from_turn, to_turn, tokens, in_one_line(text))

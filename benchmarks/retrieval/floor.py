@@ -37,7 +37,7 @@ class Asking:
         self.messages += 1
         self.blocks += len(answer.blocks)
         if answer.blocks:
-            self.answered.append((message, answer.blocks[0].text))
+            self.answered.append((message, answer.text))
 
 
 def strangers(data: Path, half: Half) -> dict[str, list[str]]:

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
+from benchmarks.baselines import tokens_of
 from benchmarks.database import ENCODING
-from benchmarks.retrieval.answers import Answer, Asked, Found, Method, found
+from benchmarks.retrieval.answers import Answer, Asked, Found, Method
 from benchmarks.retrieval.evidence import in_one_line
 from benchmarks.retrieval.segments import (
     BLOCKS,
@@ -12,11 +14,11 @@ from benchmarks.retrieval.segments import (
     by_bm25,
     by_cover_density,
     segments_of,
-    within,
+    shown,
 )
 from durable_context import Branch, Budget, PreparedContext
 from durable_context.database import Pool
-from durable_context.prompts.rendering import is_record
+from durable_context.prompts.rendering import RETRIEVED_HEAD, is_record
 from durable_context.tokens import token_counter
 
 BUDGET = Budget(max_tokens=32_000)
@@ -30,17 +32,27 @@ async def asked_of(branch: Branch, question: str) -> Answer:
     """What the next prompt holds for it. The question itself is no part of the prompt here."""
     prepared = await branch.prepare(question, budget=BUDGET)
     assert isinstance(prepared, PreparedContext)
-    *before, _ = (str(message["content"]) for message in prepared.messages)
-    retrieved = [block for block in prepared.manifest.blocks if block.kind == "retrieved"]
-    texts = before[len(before) - len(retrieved) :]
-    assert all(map(is_record, texts)), "a retrieved block is a message of its own, before the last"
-    return Answer(
-        tuple(
-            found(block.from_turn or 0, block.to_turn or 0, block.token_count, text)
-            for block, text in zip(retrieved, texts, strict=True)
-        ),
-        in_one_line("\n".join(before)),
+    said = prepared.messages[:-1]
+    retrieved = [message for message in said if _is_retrieved(message)]
+    blocks = tuple(
+        Found(block.from_turn or 0, block.to_turn or 0, block.token_count)
+        for block in prepared.manifest.blocks
+        if block.kind == "retrieved"
     )
+    answer = Answer(blocks, _text(retrieved), _text(said))
+    counter = token_counter(ENCODING)
+    shown_tokens = sum(tokens_of(message, counter) for message in retrieved)
+    assert answer.tokens == shown_tokens, "the manifest counts what the messages hold"
+    return answer
+
+
+def _is_retrieved(message: Mapping[str, Any]) -> bool:
+    content = message["content"]
+    return is_record(content) and content.startswith(RETRIEVED_HEAD)
+
+
+def _text(messages: Sequence[Mapping[str, Any]]) -> str:
+    return in_one_line("\n".join(str(message["content"]) for message in messages))
 
 
 async def ours(asked: Asked) -> list[Answer]:
@@ -56,7 +68,7 @@ def ranked(ranking: Ranking, max_tokens: int | None) -> Method:
         texts = [segment.text for segment in segments]
         questions = [question.text for question in asked.talk.questions]
         return [
-            Answer(within([segments[position] for position in best], max_tokens, counter))
+            shown([segments[position] for position in best], counter, max_tokens)
             for best in await ranking(asked.database.not_waiting, texts, questions)
         ]
 
@@ -67,11 +79,10 @@ async def newest(asked: Asked) -> list[Answer]:
     """The last messages that fit, whatever is asked."""
     counter = token_counter(ENCODING)
     lines = [line for segment in segments_of(asked.talk) for line in segment.lines]
-    left, shown = CUT, len(lines)
-    while shown and (left := left - counter.count(lines[shown - 1][1])) >= 0:
-        shown -= 1
-    answer = Answer((_one_block(lines[shown:]),)) if shown < len(lines) else Answer(())
-    return [answer] * len(asked.talk.questions)
+    left, first = CUT, len(lines)
+    while first and (left := left - counter.count(lines[first - 1][1])) >= 0:
+        first -= 1
+    return [_one_block(lines[first:])] * len(asked.talk.questions)
 
 
 async def best_possible(asked: Asked) -> list[Answer]:
@@ -82,19 +93,19 @@ async def best_possible(asked: Asked) -> list[Answer]:
     for question in asked.talk.questions:
         holding = Counter(_holding(segments, turn) for turn in question.turns)
         best = [segments[position] for position, _ in holding.most_common(BLOCKS)]
-        answers.append(Answer(within(best, None, counter)))
+        answers.append(shown(best, counter))
     return answers
 
 
 async def everything(asked: Asked) -> list[Answer]:
     lines = [line for segment in segments_of(asked.talk) for line in segment.lines]
-    return [Answer((_one_block(lines),))] * len(asked.talk.questions)
+    return [_one_block(lines)] * len(asked.talk.questions)
 
 
-def _one_block(lines: Sequence[tuple[int, str]]) -> Found:
-    counter = token_counter(ENCODING)
-    tokens = sum(counter.count(line) for _, line in lines)
-    return found(lines[0][0], lines[-1][0], tokens, "".join(line for _, line in lines))
+def _one_block(lines: Sequence[tuple[int, str]]) -> Answer:
+    if not lines:
+        return Answer(())
+    return shown([Segment(lines[0][0], lines[-1][0], "", tuple(lines))], token_counter(ENCODING))
 
 
 def _holding(segments: Sequence[Segment], turn_no: int) -> int:

@@ -15,7 +15,7 @@ from benchmarks.retrieval.questions import Evidence, Question
 
 _SEED = 1
 _SHOWN = 500
-"""Characters of a block that are shown."""
+"""Characters that are shown of a message, and of what was retrieved for it."""
 
 
 class Miss(NamedTuple):
@@ -24,8 +24,7 @@ class Miss(NamedTuple):
 
     def fate(self, evidence: Evidence) -> str:
         """What became of a message."""
-        text = " ".join(block.text for block in self.answer.blocks)
-        if held((evidence,), text).part:
+        if held((evidence,), self.answer.text).part:
             return "quoted"
         if evidence.turn_no in self.answer.turns:
             return "its turns retrieved, not quoted"
@@ -35,8 +34,7 @@ class Miss(NamedTuple):
 
 def is_missed(question: Question, answer: Answer) -> bool:
     """Whether a message of its evidence is not in the blocks."""
-    text = " ".join(block.text for block in answer.blocks)
-    return held(question.evidence, text).part < 1
+    return held(question.evidence, answer.text).part < 1
 
 
 def show_misses(misses: Sequence[Miss], count: int, console: Console) -> None:
@@ -67,10 +65,10 @@ def _show(miss: Miss, console: Console) -> None:
         for each in question.evidence
     ]
     lines += [
-        f"  retrieved, turns {block.from_turn}-{block.to_turn}, {block.tokens} tokens:"
-        f" {block.text[:_SHOWN]}"
+        f"  retrieved, turns {block.from_turn}-{block.to_turn}, {block.tokens} tokens"
         for block in miss.answer.blocks
     ]
+    lines.append(f"  {miss.answer.text}")
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     console.print()

@@ -5,10 +5,11 @@ Both see the lexemes of the English configuration, any of which may match.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from benchmarks.retrieval.answers import Found, found
+from benchmarks.retrieval.answers import Answer, Found
+from benchmarks.retrieval.evidence import in_one_line
 from benchmarks.retrieval.questions import Talk
 from durable_context.database import Pool, acquired
 from durable_context.tokens import TokenCounter
@@ -79,34 +80,37 @@ def _segment(first: int, turns: Sequence[TranscriptTurn]) -> Segment:
     )
 
 
-def within(
-    segments: Sequence[Segment], max_tokens: int | None, counter: TokenCounter
-) -> tuple[Found, ...]:
-    """Best first. The first message that does not fit ends it."""
-    if max_tokens is None:
-        return tuple(_shown(each, each.lines, counter) for each in segments)
-    shown: list[Found] = []
+def shown(
+    segments: Sequence[Segment], counter: TokenCounter, max_tokens: int | None = None
+) -> Answer:
+    """Best first, each a block. The first message that does not fit ends it."""
+    kept = list(segments) if max_tokens is None else list(_fitting(segments, counter, max_tokens))
+    return Answer(
+        tuple(Found(each.lines[0][0], each.lines[-1][0], _tokens(each, counter)) for each in kept),
+        in_one_line(" ".join(each.text for each in kept)),
+    )
+
+
+def _fitting(
+    segments: Sequence[Segment], counter: TokenCounter, max_tokens: int
+) -> Iterator[Segment]:
     left = max_tokens
     for segment in segments:
-        room = left - counter.count(segment.head)
-        fitting: list[tuple[int, str]] = []
-        for line in segment.lines:
-            room -= counter.count(line[1])
-            if room < 0:
+        left -= counter.count(segment.head)
+        fitting = 0
+        for _, line in segment.lines:
+            left -= counter.count(line)
+            if left < 0:
                 break
-            fitting.append(line)
+            fitting += 1
         if fitting:
-            shown.append(_shown(segment, fitting, counter))
-            left -= shown[-1].tokens
-        if len(fitting) < len(segment.lines):
-            break
-    return tuple(shown)
+            yield segment._replace(lines=segment.lines[:fitting])
+        if left < 0:
+            return
 
 
-def _shown(segment: Segment, lines: Sequence[tuple[int, str]], counter: TokenCounter) -> Found:
-    tokens = counter.count(segment.head) + sum(counter.count(line) for _, line in lines)
-    text = segment.head + "".join(line for _, line in lines)
-    return found(lines[0][0], lines[-1][0], tokens, text)
+def _tokens(segment: Segment, counter: TokenCounter) -> int:
+    return counter.count(segment.head) + sum(counter.count(line) for _, line in segment.lines)
 
 
 async def lexemes(pool: Pool, texts: Sequence[str]) -> list[Counter[str]]:

@@ -16,7 +16,7 @@ from benchmarks.retrieval.methods import BM25, OURS
 from benchmarks.retrieval.misses import Miss, is_missed
 from benchmarks.retrieval.questions import Evidence, Question, Talk, joined, talks
 from benchmarks.retrieval.report import as_json, goals
-from benchmarks.retrieval.segments import Bm25, segments_of, within
+from benchmarks.retrieval.segments import Bm25, segments_of, shown
 from benchmarks.traces import Half, MissingData
 from durable_context.tokens import token_counter
 from durable_context.transcripts import TranscriptTurn
@@ -33,8 +33,8 @@ def question(*said: Evidence, talk: str = "friends", category: str = "single-hop
     return Question(talk, "Where did they go?", "The harbour.", category, said)
 
 
-def block(from_turn: int, to_turn: int, text: str = "", tokens: int = 10) -> Found:
-    return Found(from_turn, to_turn, tokens, text)
+def block(from_turn: int, to_turn: int) -> Found:
+    return Found(from_turn, to_turn, 10)
 
 
 def turn(*said: str, day: int = 1) -> TranscriptTurn:
@@ -116,14 +116,15 @@ def test_white_space_is_not_told_apart() -> None:
 
 def test_evidence_counts_by_message_and_recall_by_turn() -> None:
     asked = question(*evidence(LONG, turn_no=3), *evidence("It is red.", turn_no=9))
-    got = score(asked, Answer((block(1, 6, "Ada: It is red."), block(13, 18)), f"Ben: {LONG}"))
+    blocks = (block(1, 6), block(13, 18))
+    got = score(asked, Answer(blocks, "Ada: It is red.", f"Ben: {LONG}"))
 
     assert (got.recall, got.hit, got.quoted, got.present) == (0.5, 1.0, 0.5, 0.5)
     assert (got.tokens, got.blocks, got.turns) == (20, 2, 12)
 
 
 def test_where_no_prompt_is_known_the_blocks_are_the_prompt() -> None:
-    got = score(question(*evidence(LONG)), Answer((block(1, 1, LONG),)))
+    got = score(question(*evidence(LONG)), Answer((block(1, 1),), LONG))
 
     assert (got.quoted, got.present) == (1.0, 1.0)
 
@@ -165,12 +166,13 @@ def test_segments_are_six_turns_under_the_day_of_the_first() -> None:
 def test_segments_are_cut_at_the_first_message_that_does_not_fit() -> None:
     talk = Talk("friends", tuple(turn(f"Ada: This is line {n}.") for n in range(1, 13)), ())
     first, second = segments_of(talk)
-    whole = within([first, second], None, COUNTER)
-    cut = within([second, first], whole[1].tokens + 30, COUNTER)
+    whole = shown([first, second], COUNTER)
+    cut = shown([second, first], COUNTER, whole.blocks[1].tokens + 30)
 
-    assert [(each.from_turn, each.to_turn) for each in cut] == [(7, 12), (1, 2)]
-    assert sum(each.tokens for each in cut) <= whole[1].tokens + 30
-    assert within([first], 5, COUNTER) == ()
+    assert [(each.from_turn, each.to_turn) for each in cut.blocks] == [(7, 12), (1, 2)]
+    assert cut.text.endswith("Ada: This is line 2.")
+    assert cut.tokens <= whole.blocks[1].tokens + 30
+    assert shown([first], COUNTER, 5) == Answer(())
 
 
 def test_conversations_are_read_with_their_speakers_and_the_turns_of_the_evidence(
@@ -233,7 +235,7 @@ def test_what_users_say_to_agents_is_asked_once(tmp_path: Path) -> None:
 def test_messages_for_which_something_was_retrieved_are_counted_by_kind() -> None:
     first, second = Asking("small talk"), Asking("small talk")
     first.add("Hi!", Answer(()))
-    second.add("Bye!", Answer((block(1, 6, "a"), block(7, 12, "b"))))
+    second.add("Bye!", Answer((block(1, 6), block(7, 12)), "a"))
     (total,) = together([first, second])
 
     assert (total.messages, total.blocks, total.share) == (2, 2, 0.5)
@@ -244,7 +246,7 @@ def test_a_miss_says_what_became_of_its_evidence() -> None:
     said = evidence("I am here.", turn_no=2) + evidence("I am there.", turn_no=3)
     far = evidence("I am far.", "I am away.", turn_no=40)
     asked = question(*said, *far)
-    answer = Answer((block(1, 6, "Ada: I am here."),), "Ada: I am here. Ben: I am away.")
+    answer = Answer((block(1, 6),), "Ada: I am here.", "Ada: I am here. Ben: I am away.")
     miss = Miss(asked, answer)
 
     assert is_missed(asked, answer)
