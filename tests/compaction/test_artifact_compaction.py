@@ -186,23 +186,46 @@ async def test_a_word_from_the_middle_of_an_artifact_finds_it(
     await work.commit(plan, await work.summarize(plan))
     await work.index_artifacts(plan)
     found = await connection.fetch(
-        "select from_turn, to_turn, artifact_no from durable_context.postings where term = $1",
+        "select to_turn, level, artifact_no, nth, places from durable_context.postings"
+        " where term = $1",
         BURIED.lower(),
     )
-    assert [tuple(row) for row in found] == [(3, 3, 1)]
-    [document] = await _documents(connection, branch)
-    row = await connection.fetchrow(
-        "select indexed_documents, indexed_terms, (select sum(length)"
-        " from durable_context.indexed_documents), (select sum(frequency)"
-        " from durable_context.postings) from durable_context.branches"
+    assert [tuple(row) for row in found] == [(3, 0, 1, 0, b"")]
+    documents = await _documents(connection, branch)
+    [document] = documents
+    postings = await connection.fetchval(
+        "select sum(frequency) from durable_context.postings where artifact_no = 1"
     )
-    assert row is not None and row[0] == 2 and row[1] == row[2] == row[3]
-    assert document["length"] > 2_500
+    assert document["length"] == postings > 2_500
+    assert (document["from_turn"], document["nth"], document["total_length"]) == (3, 0, 0)
     await work.index_artifacts(plan)
-    again = await connection.fetchrow(
-        "select indexed_documents, indexed_terms from durable_context.branches"
+    assert await _documents(connection, branch) == documents
+
+
+async def test_an_identifier_in_an_artifact_is_a_term_of_its_own(
+    branch: Branch, work: Work, connection: Connection
+) -> None:
+    far = "filler words " * 3_000
+    await branch.put_artifact(f"{far}\nsrc/cranes/lift_arm.py\n{far}", name="cranes.txt")
+    plan = await work.plan()
+    await work.batch(plan)
+    await work.index_artifacts(plan)
+    terms = await connection.fetch("select term from durable_context.postings")
+    assert {"=src/cranes/lift_arm.py", "=cranes.txt", "filler"} <= {row["term"] for row in terms}
+
+
+async def test_what_is_all_terms_is_indexed_as_far_as_a_tsvector_goes(
+    branch: Branch, work: Work, connection: Connection
+) -> None:
+    paths = "\n".join(
+        f"/srv/\U0001f600{n}" + "/\U00020000\U0003fff0\ufdfa" * 20 for n in range(1_500)
     )
-    assert again is not None and tuple(again) == tuple(row)[:2]
+    await branch.put_artifact(paths, name="paths.txt")
+    plan = await work.plan()
+    await work.batch(plan)
+    await work.index_artifacts(plan)
+    [document] = await _documents(connection, branch)
+    assert document["length"] > 1_000
 
 
 async def test_an_artifact_that_was_missed_is_caught_up_on(

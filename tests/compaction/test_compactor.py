@@ -1,9 +1,8 @@
 """Compaction's four steps on a real database: what they publish, and what repeating them does."""
 
 import asyncio
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -321,52 +320,6 @@ async def test_another_tenant_has_no_such_branch(branch: Branch, steps: Steps) -
     steps.target = steps.target | {"tenant": "another"}
     with pytest.raises(UnknownBranch):
         await steps.plan()
-
-
-async def test_indexing_adds_every_term_of_turns_and_summary_once(
-    branch: Branch,
-    steps: Steps,
-    connection: "asyncpg.Connection[asyncpg.Record]",
-) -> None:
-    await record(branch, 14)
-    await steps.all()
-    before = await _index(connection, branch.branch_uuid)
-    await steps.index(1, 6)
-    assert await _index(connection, branch.branch_uuid) == before
-    leaves, terms, length, postings = before
-    assert leaves == 1 and terms == length == postings > 0
-    frequency = await connection.fetchval(
-        "select frequency from durable_context.postings where term = 'rotterdam'"
-    )
-    assert frequency == 6
-
-
-async def test_indexing_catches_up_on_a_leaf_that_was_missed(
-    branch: Branch,
-    steps: Steps,
-    connection: "asyncpg.Connection[asyncpg.Record]",
-) -> None:
-    await record(branch, 14)
-    plan = await steps.plan()
-    await steps.commit(plan, await steps.summarize(plan))
-    await steps.all()
-    leaves, terms, length, postings = await _index(connection, branch.branch_uuid)
-    assert leaves == 2 and terms == length == postings
-
-
-async def _index(
-    connection: "asyncpg.Connection[asyncpg.Record]", branch_uuid: UUID
-) -> tuple[int, int, int, int]:
-    """Totals on the branch, and what the tables say they should be."""
-    row = await connection.fetchrow(
-        "select b.indexed_documents, b.indexed_terms,"
-        " (select sum(length) from durable_context.indexed_documents where branch_uuid = $1),"
-        " (select sum(frequency) from durable_context.postings where branch_uuid = $1)"
-        " from durable_context.branches b where b.branch_uuid = $1",
-        branch_uuid,
-    )
-    assert row is not None
-    return tuple(row)
 
 
 @settings(
