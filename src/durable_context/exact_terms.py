@@ -43,7 +43,7 @@ _NUMBER: Final = re.compile(
 )
 _PAIR: Final = re.compile(r"\d+,\d{1,2}")
 _NUMBERED: Final = re.compile(r"(?:[^\W\d_]{1,10}-|#)(\d{2,})")
-_VERSION: Final = re.compile(r"[vV](\d[\w.+-]*)")
+_VERSION: Final = re.compile(r"[vV](\d[\w.+-]+)")
 _OUTER: Final = re.compile(r"[/\\@#:?&=]+")
 
 
@@ -139,7 +139,7 @@ def _pieces(token: str) -> Iterator[str]:
             yield _term(part)
         if "." in part:
             for inner in part.split("."):
-                if not inner.isdigit() and _is_exact(inner):
+                if not inner[:1].isdigit() and _is_exact(inner):
                     yield _term(inner)
 
 

@@ -52,8 +52,8 @@ _UNSPACED_GREETING: Final = re.compile(
 _YEAR: Final = re.compile(r"=(?:19|20)\d\d")
 
 _ASKING_WORDS: Final = """
-why how what who whom whose when where which again else another more same other first do does did
-try give show make tell say keep use take put get see need want
+why how what who whom whose when where which again else another more same other first one ones do
+does did try give show make tell say keep use take put get see need want
 warum wieso wie was wer wann wo welche welcher welches wem wen noch nochmal
 pourquoi comment quoi qui quand où quel quelle encore por qué cómo cuándo dónde quién cuál otra otro
 perché come che cosa quando dove chi porque onde quem waarom hoe wat wanneer waar welke nog
@@ -95,10 +95,11 @@ _UNSPACED_POINTS: Final = re.compile(
 
 def search_query(text: str) -> SearchQuery:
     """A message that is small talk asks for nothing."""
-    text = normalized(text[:QUERY_CHARACTERS]).replace("’", "'")
+    text = normalized(text[:QUERY_CHARACTERS])[:QUERY_CHARACTERS].replace("’", "'")
     spaced, runs = without_unspaced(text)
     asked, content, asks = _asked(spaced)
-    asked_runs = tuple(part for run in runs for part in _UNSPACED_GREETING.split(run) if part)
+    parts = (part for run in runs for part in _UNSPACED_GREETING.split(run))
+    asked_runs = tuple(part for part in parts if part and part not in UNSPACED_FILLERS)
     exact = dict.fromkeys(exact_terms(asked))
     if any(len(term) <= len("=31") for term in exact):
         days = day_numbers(asked)
@@ -106,7 +107,7 @@ def search_query(text: str) -> SearchQuery:
     dates = dict.fromkeys(
         (*named_dates(text), *asked_months(asked), *filter(_YEAR.fullmatch, exact))
     )
-    unspaced = sum(_word_count(run) for run in asked_runs if run not in UNSPACED_FILLERS)
+    unspaced = sum(map(_word_count, asked_runs))
     if not (asks or content or exact or dates or unspaced):
         return NOTHING
     weights = dict.fromkeys(islice(exact, QUERY_TERMS), EXACT_WEIGHT)

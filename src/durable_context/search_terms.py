@@ -86,7 +86,7 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _search_text(text: str, speakers: Iterable[str], day: date | None) -> SearchText:
-    text = normalized(text[:SEARCHED_CHARACTERS])
+    text = normalized(text[:SEARCHED_CHARACTERS])[:SEARCHED_CHARACTERS]
     spaced, runs = without_unspaced(text)
     terms = dict.fromkeys(speakers)
     terms.update(dict.fromkeys(named_dates(text if day is None else _resolved(text, day))))

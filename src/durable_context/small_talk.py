@@ -35,7 +35,7 @@ good morning, good afternoon, good evening, good night, good day, greetings, wel
 how are you, how are you doing, how are you today, how are you doing today, how's it going
 how is it going, how have you been, what's up, hope you are well, hope you're well
 nice to meet you, nice to see you, good to see you, see you, see you later, see you soon
-see you tomorrow, talk to you later, take care, have a nice day, have a great day
+see you tomorrow, talk to you later, have a nice day, have a great day
 have a good one, you're welcome, you are welcome, no problem, my pleasure
 hallo, moin, servus, grüß gott, guten tag, guten morgen, guten abend, gute nacht, tschüss, tschüß
 auf wiedersehen, bis bald, bis später, bis morgen, liebe grüße, wie geht's, wie geht es dir
@@ -58,7 +58,8 @@ yes, yeah, yep, yup, ya, yes please, no, nope, nah, sure, sure thing, of course,
 that's right, alright, all right, fine, great, perfect, cool, awesome, amazing, excellent
 wonderful
 fantastic, nice, lovely, brilliant, super, sweet, neat, beautiful, impressive, interesting, good
-very good, well done, good job, nice job, great job, nice work, great work, good work, nice one
+very good, well done, good job, good one, take care, nice job, great job
+nice work, great work, good work, nice one
 absolutely, definitely, exactly, precisely, totally, indeed, correct, agreed, agree, i agree
 understood, noted, acknowledged, really, wow, oh, ah, aha, uh, um, er, well, lol, rofl, lmao, yay
 sounds good, sounds great, sounds fine, sounds perfect, sound good, looks good, looks great, lgtm

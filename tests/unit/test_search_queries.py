@@ -68,6 +68,7 @@ def test_small_talk_asks_for_nothing(text: str) -> None:
         ("Great, that makes sense. What did the kiln cost?", "What did the kiln cost?"),
         ("Hello again! Thanks. And the hello world program?", "And the hello world program?"),
         ("Danke! Wo steht der Ofen?", "Wo steht der Ofen?"),
+        ("Take care of the kiln", "Take care of the kiln"),
         ("How does it look in the great hall", "How does it look in the great hall"),
         ("What is in example.com, please?", "What is in example.com,"),
     ],
@@ -78,6 +79,7 @@ def test_small_talk_is_left_out_and_stop_words_stay(text: str, asked: str) -> No
 
 def test_a_greeting_within_writing_without_spaces_is_left_out() -> None:
     assert search_query("你好柏林天气").terms == ("柏林", "林天", "天气")
+    assert search_query("好的，柏林天气").terms == ("柏林", "林天", "天气")
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,7 @@ def test_a_month_alone_is_that_of_any_year(text: str, terms: tuple[str, ...]) ->
         "and the second one?",
         "what about Berlin?",
         "do it again",
+        "Not that one",
         "And in 2023?",
         "what was that?",
         "Tell me about the second option",

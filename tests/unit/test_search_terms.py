@@ -38,6 +38,7 @@ MONDAY = date(2023, 5, 8)
         ("3,000 or 1.000", {"=3,000", "=3000", "=1.000", "=1000"}),
         ("12,34", {"=12,34", "=12.34", "=12", "=34"}),
         ("ORD-1,7,ORD-2", {"=ord-1", "=ord-2"}),
+        ("v2 of 1.5k", {"=v2", "=1.5k"}),
         ("**obj.foo_bar** `a_b`", {"=obj.foo_bar", "=foo_bar", "=a_b"}),
         ("Ｆｕｌｌ＿１２", {"=full_12"}),
     ],
@@ -202,6 +203,7 @@ def test_terms_are_distinct_bounded_and_first_come() -> None:
     assert terms[0] == "=id_0"
     assert search_text("a_" * 300).terms == (f"={'a_' * 300}"[:TERM_CHARACTERS],)
     assert len(search_text("word " * 20_000).text) == SEARCHED_CHARACTERS
+    assert len(search_text("\ufdfa" * 20_000).text) == SEARCHED_CHARACTERS
 
 
 HOSTILE = [
