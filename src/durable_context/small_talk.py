@@ -56,9 +56,8 @@ FILLERS: Final = _phrases(
     """
 yes, yeah, yep, yup, ya, yes please, no, nope, nah, sure, sure thing, of course, right
 that's right, alright, all right, fine, great, perfect, cool, awesome, amazing, excellent
-wonderful
-fantastic, nice, lovely, brilliant, super, sweet, neat, beautiful, impressive, interesting, good
-very good, well done, good job, good one, take care, nice job, great job
+wonderful, fantastic, nice, lovely, brilliant, super, sweet, neat, beautiful, impressive
+interesting, good, very good, well done, good job, good one, take care, nice job, great job
 nice work, great work, good work, nice one
 absolutely, definitely, exactly, precisely, totally, indeed, correct, agreed, agree, i agree
 understood, noted, acknowledged, really, wow, oh, ah, aha, uh, um, er, well, lol, rofl, lmao, yay
