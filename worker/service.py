@@ -23,6 +23,8 @@ from durable_context.artifacts.contents import ContentStore
 from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
 from durable_context.database import Pool, create_pool
+from durable_context.embeddings import Embedder
+from durable_context.embeddings.endpoint import embedder_from_spec
 from durable_context.migrations import check_schema
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import TemporalUnreachable
@@ -55,7 +57,7 @@ async def serve(settings: Settings) -> None:
         client = await _connect(settings)
         summarizer = summarizer_from_specs(settings.summarizers, base_url=settings.model_base_url)
         contents = ContentStore(settings.artifact_url)
-        compactor = Compactor(pool, summarizer, contents=contents)
+        compactor = Compactor(pool, summarizer, contents=contents, embedder=_embedder(settings))
         workers = make_workers(client, CompactionActivities(compactor), settings)
         async with _health(settings, pool, client, workers):
             logger.info("started: Temporal at %s", settings.temporal["target_host"])
@@ -88,6 +90,13 @@ def make_workers(
         deployment_config=deployment,
     )
     return compactions, summaries
+
+
+def _embedder(settings: Settings) -> Embedder | None:
+    asked = settings.embedder
+    if asked is None:
+        return None
+    return embedder_from_spec(asked.spec, base_url=asked.base_url, dimensions=asked.dimensions)
 
 
 async def _connect(settings: Settings) -> Client:

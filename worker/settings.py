@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from temporalio.envconfig import ClientConfig
 
+from durable_context.embeddings.endpoint import embedder_from_spec
 from durable_context.models import Value
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import InvalidSettings
@@ -35,6 +36,14 @@ class Deployment(NamedTuple):
     build_id: str
 
 
+class EmbedderSettings(Value):
+    """Who makes vectors: `openai:MODEL`, at OpenAI unless there is a `base_url`."""
+
+    spec: str
+    base_url: str | None = None
+    dimensions: int | None = None
+
+
 class Settings(Value):
     """What a worker needs; `summarizers` is a chain, the preferred one first."""
 
@@ -42,6 +51,7 @@ class Settings(Value):
     temporal: dict[str, Any]
     summarizers: tuple[str, ...] = (EXTRACTIVE,)
     model_base_url: str | None = None
+    embedder: EmbedderSettings | None = None
     artifact_url: str | None = None
     health: Address | None = None
     max_workflow_tasks: int = 100
@@ -58,6 +68,7 @@ class Settings(Value):
             temporal=_temporal(environ),
             summarizers=_summarizers(environ),
             model_base_url=environ.get("DURABLE_CONTEXT_MODEL_BASE_URL") or None,
+            embedder=_embedder(environ),
             artifact_url=environ.get("DURABLE_CONTEXT_ARTIFACT_URL") or None,
             health=_address(environ, "DURABLE_CONTEXT_HEALTH_ADDRESS"),
             max_workflow_tasks=_whole(environ, "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", 100, 2, 1000),
@@ -110,6 +121,23 @@ def _summarizers(environ: Mapping[str, str]) -> tuple[str, ...]:
     except ValueError as error:
         raise InvalidSettings(f"{name}={text!r}: {error}") from error
     return tuple(spec.strip() for spec in text.split(","))
+
+
+def _embedder(environ: Mapping[str, str]) -> EmbedderSettings | None:
+    name = "DURABLE_CONTEXT_EMBEDDER"
+    spec = environ.get(name)
+    if not spec:
+        return None
+    settings = EmbedderSettings(
+        spec=spec,
+        base_url=environ.get("DURABLE_CONTEXT_EMBEDDER_BASE_URL") or None,
+        dimensions=_whole(environ, "DURABLE_CONTEXT_EMBEDDER_DIMENSIONS", 0, 1, 16_000) or None,
+    )
+    try:
+        embedder_from_spec(spec)
+    except ValueError as error:
+        raise InvalidSettings(f"{name}={spec!r}: {error}") from error
+    return settings
 
 
 def _required(environ: Mapping[str, str], name: str, example: str) -> str:

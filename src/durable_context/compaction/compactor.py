@@ -13,7 +13,7 @@ from durable_context.artifacts.batch import ArtifactBatch
 from durable_context.artifacts.contents import ContentStore
 from durable_context.artifacts.index import ArtifactIndex
 from durable_context.artifacts.summaries import ArtifactSummaries
-from durable_context.compaction import leaf_index
+from durable_context.compaction import node_index
 from durable_context.compaction.checkpoints import checkpoint_after
 from durable_context.compaction.draft_store import DraftParts, DraftStore, NewSummary
 from durable_context.compaction.drafting import Drafted, Drafting
@@ -34,6 +34,8 @@ from durable_context.contracts import (
     SummarizeResult,
 )
 from durable_context.database import Pool
+from durable_context.embeddings import Embedder
+from durable_context.embeddings.indexing import LeafEmbeddings
 from durable_context.errors import StalePlan, SummarizerError, SummarizerRejected
 from durable_context.models import Summary
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
@@ -47,6 +49,7 @@ class Compactor:
     """Compacts branches of any tenant. `summarizer` is asked; `fallback` stands in for it.
 
     `contents` is where contents of artifacts are read, by default as `ContentStore()` finds it.
+    With an `embedder` leaves get vectors, where the database keeps any.
     """
 
     def __init__(
@@ -56,11 +59,13 @@ class Compactor:
         *,
         fallback: Summarizer | None = None,
         contents: ContentStore | None = None,
+        embedder: Embedder | None = None,
         counters: Callable[[str], TokenCounter] = token_counter,
     ) -> None:
         self._pool = pool
         self._drafting = Drafting(summarizer, fallback or ExtractiveSummarizer())
         self._contents = contents or ContentStore()
+        self._embeddings = LeafEmbeddings(pool, embedder) if embedder else None
         self._counters = counters
 
     async def plan(self, request: PlanRequest, by: RunId = OUTSIDE_TEMPORAL) -> Plan:
@@ -134,7 +139,7 @@ class Compactor:
 
     async def index(self, request: IndexRequest) -> None:
         """Make the published leaves inside the range retrievable, and summarized artifacts."""
-        await leaf_index.add_leaves(
+        await node_index.add_nodes(
             self._pool, request.tenant, request.branch_uuid, request.from_turn, request.to_turn
         )
         index = ArtifactIndex(
@@ -142,6 +147,8 @@ class Compactor:
             *(self._contents, self._drafting.recipe),
         )
         await index.add(request.to_turn)
+        if self._embeddings:
+            await self._embeddings.add(request.tenant, request.branch_uuid, request.to_turn)
 
     async def _plan_segment(
         self,

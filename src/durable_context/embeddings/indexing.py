@@ -63,7 +63,8 @@ class LeafEmbeddings:
             seconds = self._pause.failed(error)
             if seconds is None and isinstance(error, EmbedderUnavailable):
                 raise
-            logger.warning("nothing is embedded for %.0f s: %s", seconds or 0, error)
+            span = f"for {seconds:.0f} s" if seconds else "now"
+            logger.warning("nothing is embedded %s: %s", span, error)
         else:
             self._pause.succeeded()
 

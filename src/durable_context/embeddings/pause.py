@@ -3,7 +3,7 @@
 import time
 from typing import Final
 
-from durable_context.errors import EmbedderError, EmbedderUnavailable
+from durable_context.errors import EmbedderError, EmbedderRejected, EmbedderUnavailable
 
 FAILURES: Final = 4
 """In a row: as many as one activity is tried."""
@@ -27,9 +27,12 @@ class Pause:
         self._failures = 0
 
     def failed(self, error: EmbedderError) -> float | None:
-        """How long the pause is that begins with this failure, in seconds; None if none does."""
+        """How long the pause is that begins with this failure, in seconds; None if none does: if
+        another try, or another text, may do.
+        """
         self._failures += 1
-        if isinstance(error, EmbedderUnavailable) and self._failures < FAILURES:
+        lasting = isinstance(error, EmbedderRejected) and not error.of_input
+        if not lasting and self._failures < FAILURES:
             return None
         asked_for = error.retry_after if isinstance(error, EmbedderUnavailable) else None
         seconds = min(max(PAUSE, asked_for or 0), LONGEST_PAUSE)

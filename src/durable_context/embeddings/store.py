@@ -39,9 +39,7 @@ class EmbeddingStore:
     async def is_available(self) -> bool:
         """Whether the database keeps vectors."""
         async with acquired(self._pool) as connection:
-            return await connection.fetchval(
-                "select pg_catalog.to_regclass('durable_context.turn_embeddings') is not null"
-            )
+            return await connection.fetchval("select durable_context.keeps_embeddings()")
 
     async def missing(self, to_turn: int, limit: int) -> list[Leaf]:
         """Published leaves without vectors up to a turn, the newest first."""

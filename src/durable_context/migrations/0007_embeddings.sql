@@ -9,13 +9,30 @@
 -- Like postings they are derived, belong to the branch that compacted, and are seen by ancestry up to
 -- lineage.compacted_turn. A leaf that has nothing to embed has a signature of no dimensions, so that nobody tries again.
 --
--- No signature of a function names a type of pgvector, so that statements that call it are valid in every database.
+-- No function that is called from outside has a type of pgvector in its signature, so that statements are valid in every
+-- database. What has one inside is made by ensure_embeddings().
 
--- Nothing is similar where there are no vectors. ensure_embeddings() puts the real one in its place.
+create function durable_context.keeps_embeddings() returns boolean language sql stable as $$
+    select exists (
+        select from pg_catalog.pg_attribute a
+        where a.attrelid = to_regclass('durable_context.turn_embeddings') and a.attname = 'embedding'
+            and not a.attisdropped
+    )
+$$;
+
+-- The p_limit leaves of a lineage that are most similar to a vector, by their most similar turn, and those of p_also (by
+-- to_turn) that have vectors; nothing where no vectors are kept. No leaf ends beyond p_up_to. Without a p_model it is
+-- that of the newest leaf with vectors of that size.
 create function durable_context.similar_leaves(
     p_tenant text, p_branch uuid, p_vector real[], p_model text, p_up_to integer, p_limit integer, p_also integer[]
 ) returns table (branch_uuid uuid, from_turn integer, to_turn integer, turn_no integer, similarity float8)
-language sql stable as $$ select null::uuid, 0, 0, 0, 0::float8 where false $$;
+language plpgsql stable as $$
+begin
+    if p_vector is not null and durable_context.keeps_embeddings() then
+        return query select s.branch_uuid, s.from_turn, s.to_turn, s.turn_no, s.similarity
+            from durable_context.compare_leaves(p_tenant, p_branch, p_vector, p_model, p_up_to, p_limit, p_also) s;
+    end if;
+end $$;
 
 -- Makes all this where pgvector is there or can be, and says whether it is. Safe to repeat: a deploy step calls it after
 -- the migrations, so that a database that gets pgvector later needs no more than that.
@@ -40,18 +57,20 @@ begin
         return false;
     end if;
 
-    create table if not exists durable_context.leaf_signatures (
-        tenant text not null,
-        branch_uuid uuid not null,
-        to_turn integer not null,
-        from_turn integer not null check (from_turn between 1 and to_turn),
-        model text not null check (model <> ''),
-        dimensions integer not null check (dimensions between 0 and 16000),
-        signature bit varying not null check (length(signature) = dimensions),
-        primary key (branch_uuid, to_turn, model),
-        foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid)
-    );
-    if to_regclass('durable_context.turn_embeddings') is null then
+    if not durable_context.keeps_embeddings() then
+        -- They are there without vectors when pgvector was dropped and its columns with it.
+        drop table if exists durable_context.turn_embeddings, durable_context.leaf_signatures;
+        create table durable_context.leaf_signatures (
+            tenant text not null,
+            branch_uuid uuid not null,
+            to_turn integer not null,
+            from_turn integer not null check (from_turn between 1 and to_turn),
+            model text not null check (model <> ''),
+            dimensions integer not null check (dimensions between 0 and 16000),
+            signature bit varying not null check (length(signature) = dimensions),
+            primary key (branch_uuid, to_turn, model),
+            foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid)
+        );
         execute format($make$
             create table durable_context.turn_embeddings (
                 branch_uuid uuid not null,
@@ -96,11 +115,10 @@ begin
         end $body$
     $make$, home);
 
-    -- The p_limit leaves of a lineage that are most similar to a vector, by their most similar turn, and those of p_also
-    -- (by to_turn) that have vectors. Without a p_model it is that of the newest leaf with vectors of that size.
-    -- Looked at are the leaves of the newest 25,000 turns, by signature, and the 100 nearest of them by their vectors.
+    -- What similar_leaves() finds. Looked at are the leaves of the newest 25,000 turns, by signature, and the 100 nearest of
+    -- them by their vectors.
     execute format($make$
-        create or replace function durable_context.similar_leaves(
+        create or replace function durable_context.compare_leaves(
             p_tenant text, p_branch uuid, p_vector real[], p_model text, p_up_to integer, p_limit integer,
             p_also integer[]
         ) returns table (branch_uuid uuid, from_turn integer, to_turn integer, turn_no integer, similarity float8)
@@ -113,9 +131,6 @@ begin
             known text := p_model;
             newest integer;
         begin
-            if p_vector is null then
-                return;
-            end if;
             select least(b.checkpoint_turn, p_up_to) into newest
                 from durable_context.branches b where b.tenant = p_tenant and b.branch_uuid = p_branch;
             if known is null then
