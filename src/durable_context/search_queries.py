@@ -13,6 +13,7 @@ from durable_context.small_talk import (
     UNSPACED_FILLERS,
     UNSPACED_GREETINGS,
     WORD,
+    Kind,
     small_talk,
 )
 from durable_context.summarizers.stop_words import STOP_WORDS
@@ -139,7 +140,8 @@ def _asked(text: str) -> tuple[str, set[str], bool]:
         is_filler = not asks_here and STOP_WORDS.issuperset(left)
         content.update(left)
         asks = asks or asks_here
-        kept.append("" if is_filler else _without(clause, [kind == "polite" for kind in kinds]))
+        if not is_filler:
+            kept.append(_without(clause, kinds) if "polite" in kinds else clause)
     content -= STOP_WORDS
     return " ".join("".join(kept).split()), content, asks
 
@@ -148,11 +150,11 @@ def _asks(words: Sequence[str], clause: str) -> bool:
     return bool(words) and ("?" in clause or not _ASKING.isdisjoint(words))
 
 
-def _without(clause: str, removed: Sequence[bool]) -> str:
-    """A clause without the words that are marked."""
+def _without(clause: str, kinds: Sequence[Kind | None]) -> str:
+    """A clause without its polite words."""
     kept, end = list[str](), 0
-    for match, is_removed in zip(WORD.finditer(clause), removed, strict=False):
-        if is_removed:
+    for match, kind in zip(WORD.finditer(clause), kinds, strict=False):
+        if kind == "polite":
             kept.append(clause[end : match.start()])
             end = match.end()
     return " ".join([*kept, clause[end:]])

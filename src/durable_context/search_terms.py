@@ -89,20 +89,25 @@ def _search_text(text: str, speakers: Iterable[str], day: date | None) -> Search
     text = normalized(text[:SEARCHED_CHARACTERS])[:SEARCHED_CHARACTERS]
     spaced, runs = without_unspaced(text)
     terms = dict.fromkeys(speakers)
-    terms.update(dict.fromkeys(named_dates(text if day is None else _resolved(text, day))))
+    terms.update(dict.fromkeys(named_dates(text)))
+    if day is not None:
+        terms.update(dict.fromkeys(_other_days(text, day)))
     for found in (exact_terms(spaced), pairs(runs)):
         if len(terms) < TERMS:
             terms.update(dict.fromkeys(found))
     return SearchText(spaced, tuple(islice(terms, TERMS)))
 
 
-def _resolved(text: str, day: date) -> str:
-    """What is said around words for other days than the one it was said on, with their dates."""
+def _other_days(text: str, day: date) -> Iterator[str]:
+    """Terms of the days that words like "yesterday" mean."""
     lowered = text.lower()
     if not any(hint in lowered for hint in _ELSEWHEN):
-        return text
+        return
     noon = datetime.combine(day, time(12), UTC)
-    return f"{text} {' '.join(resolve_dates(piece, noon) for piece in _around(lowered))}"
+    for piece in _around(lowered):
+        resolved = resolve_dates(piece, noon)
+        if resolved != piece:
+            yield from named_dates(resolved)
 
 
 def _around(text: str) -> Iterator[str]:

@@ -130,6 +130,10 @@ def small_talk(words: Sequence[str]) -> list[Kind | None]:
     kinds: list[Kind | None] = []
     greets = True
     while len(kinds) < len(words):
+        if words[len(kinds)] not in _PHRASES:
+            kinds.append(None)
+            greets = False
+            continue
         kind, length = _phrase_at(words, len(kinds), greets=greets)
         greets = greets and kind == "polite"
         kinds.extend(kind for _ in range(length))
