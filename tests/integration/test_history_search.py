@@ -1,5 +1,6 @@
 """Search in all that a branch can see, and in nothing else."""
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from durable_context import CompactionPolicy, ContextClient
 from durable_context.branch import Branch
 from durable_context.database import Pool
 from durable_context.errors import InvalidArgument
+from durable_context.history_query import CANDIDATES, READ_NEWEST, SEARCH
 from durable_context.history_search import SearchHit
 from tests.compacting import compact_all
 from tests.turns import chat, exchange, numbered
@@ -18,6 +20,17 @@ REPORT = "depot,pallets\n" + "".join(
     f"D{n:04d},{n * 37 % 400}\n" if n != 700 else "Zwolle warehouse,9173 pallets on hold\n"
     for n in range(1500)
 )
+
+LONG_HISTORY = """
+with leaves as (
+    insert into durable_context.indexed_documents
+        (tenant, branch_uuid, to_turn, from_turn, length, nth, total_length)
+    select 'default', $1, 6 * n, 6 * n - 5, 30, n, 30 * n from generate_series(2, 3000) n
+)
+insert into durable_context.postings (branch_uuid, term, to_turn, frequency, length, nth)
+select $1, term, 6 * n, 3, 30, n
+from generate_series(2, 3000) n cross join unnest('{shipment,depot,rotterdam}'::text[]) term
+"""
 
 
 async def record(branch: Branch, first: int, last: int) -> None:
@@ -31,6 +44,12 @@ async def delete_index(connection: Connection, branch: UUID) -> None:
     await connection.execute(
         "delete from durable_context.indexed_documents where branch_uuid = $1", branch
     )
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes_of(child)
 
 
 def ranges(hits: tuple[SearchHit, ...]) -> list[tuple[int, int]]:
@@ -177,6 +196,78 @@ async def test_what_matches_a_common_word_only_is_left_out_beside_a_real_hit(
     branch = await client.open_branch("c")
     await record(branch, 1, 12)
     assert ranges(await branch.search("shipment SHP-0005 order 1005")) == [(5, 5)]
+
+
+async def test_an_artifact_is_a_hit_beside_turns_that_no_index_has_yet(
+    client: ContextClient, pool: Pool
+):
+    branch = await client.open_branch("c")
+    artifact = await branch.put_artifact(REPORT, name="stock.csv")
+    await compact_all(pool, branch.branch_uuid)
+    await branch.record_turn(chat("What does Zwolle hold?", "Pallets."))
+    await record(branch, 2, 5)
+    hits = await branch.search("Zwolle pallets")
+    assert {hit.handle for hit in hits} == {artifact.handle, None}
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_text_that_has_no_spaces_is_found(client: ContextClient, pool: Pool, compacted: bool):
+    branch = await client.open_branch("c")
+    await branch.record_turn(chat("我们把货物放在鹿特丹的仓库里。", "好的，今天就送去。"))
+    await record(branch, 2, 8)
+    if compacted:
+        await compact_all(pool, branch.branch_uuid)
+    (hit,) = await branch.search("鹿特丹的仓库在哪里？")
+    assert hit.from_turn == 1
+    assert "鹿特丹的仓库" in hit.excerpts[0]
+
+
+async def test_an_identifier_is_found_before_the_words_it_is_made_of(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn(chat("The file is src/crane/lift.py, I think.", "Yes."))
+    await branch.record_turn(chat("The crane, the lift: py or not, src or crane?", "Both."))
+    await record(branch, 3, 6)
+    assert ranges(await branch.search("src/crane/lift.py"))[0] == (1, 1)
+
+
+async def test_nodes_above_the_leaves_are_no_hits(client: ContextClient, pool: Pool):
+    branch = await client.open_branch("c")
+    await record(branch, 1, 40)
+    await compact_all(pool, branch.branch_uuid)
+    assert {node.level for node in await branch.summaries()} == {0, 1}
+    hits = await branch.search("Where is the shipment?", limit=50)
+    assert len(hits) > 6
+    assert {hit.to_turn - hit.from_turn for hit in hits} == {0, 5}
+
+
+async def test_small_talk_is_found_when_it_is_asked_for(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn(chat("Hello, thanks for your help!", "You are welcome."))
+    await record(branch, 2, 4)
+    assert ranges(await branch.search("thanks")) == [(1, 1)]
+
+
+async def test_a_common_word_of_a_long_history_is_not_read_whole(
+    client: ContextClient, pool: Pool, connection: Connection
+):
+    branch = await client.open_branch("c")
+    await record(branch, 1, 8)
+    await compact_all(pool, branch.branch_uuid)
+    await connection.execute(LONG_HISTORY, branch.branch_uuid)
+    await connection.execute("vacuum analyze")
+    (hit, *_) = await branch.search("shipment depot SHP-0002")
+    assert (hit.from_turn, hit.to_turn) == (1, 6)
+    async with client._resources.pool.acquire() as same_settings:
+        statement = await same_settings.prepare(SEARCH)
+        (explained,) = await statement.explain(
+            *("default", branch.branch_uuid, "shipment depot Rotterdam", [], [], 5), analyze=True
+        )
+    read = [
+        node["Actual Rows"] * node["Actual Loops"]
+        for node in nodes_of(explained["Plan"])
+        if node.get("Relation Name") == "postings"
+    ]
+    assert 3 * READ_NEWEST <= sum(read) < 3 * READ_NEWEST + 4 * CANDIDATES
 
 
 @pytest.mark.parametrize("compacted", [False, True])
