@@ -12,11 +12,12 @@ from durable_context import Branch
 
 
 class Found(NamedTuple):
-    """A block that was retrieved."""
+    """A block that was retrieved. `sources`: the documents it is made of."""
 
     from_turn: int
     to_turn: int
     tokens: int
+    sources: int = 1
 
     @property
     def turns(self) -> range:
@@ -71,6 +72,7 @@ class Score(NamedTuple):
     present: float
     tokens: int
     blocks: int
+    sources: int
     turns: int
 
 
@@ -87,6 +89,7 @@ def score(question: Question, answer: Answer) -> Score:
         present=prompt.part,
         tokens=answer.tokens,
         blocks=len(answer.blocks),
+        sources=sum(block.sources for block in answer.blocks),
         turns=len(turns),
     )
 

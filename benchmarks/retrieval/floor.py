@@ -11,7 +11,7 @@ from benchmarks.retrieval.questions import Talk
 from benchmarks.retrieval.small_talk import SMALL_TALK
 from benchmarks.traces import Half, MissingData, swe, taubench
 
-STRANGERS = 120
+STRANGERS = 60
 """Messages of a kind that each conversation is asked at most, evenly chosen."""
 
 GREETINGS = "small talk"

@@ -35,7 +35,7 @@ async def asked_of(branch: Branch, question: str) -> Answer:
     said = prepared.messages[:-1]
     retrieved = [message for message in said if _is_retrieved(message)]
     blocks = tuple(
-        Found(block.from_turn or 0, block.to_turn or 0, block.token_count)
+        Found(block.from_turn or 0, block.to_turn or 0, block.token_count, len(block.source_ids))
         for block in prepared.manifest.blocks
         if block.kind == "retrieved"
     )

@@ -86,6 +86,7 @@ def _figures(tally: Tally) -> dict[str, Any]:
         "p95_tokens": tally.percentile(0.95),
         "max_tokens": tally.percentile(1.0),
         "mean_blocks": tally.mean(lambda score: score.blocks),
+        "mean_sources": tally.mean(lambda score: score.sources),
         "mean_turns": tally.mean(lambda score: score.turns),
         "without_block": tally.without_block,
     }
@@ -132,7 +133,7 @@ def _cell(share: Interval, bold: bool) -> str:
 
 
 def _sizes_table(measured: Measured) -> Table:
-    columns = ("tokens", "p95", "most", "blocks", "turns", "none", "whole")
+    columns = ("tokens", "p95", "most", "blocks", "sources", "turns", "none", "whole")
     table = empty_table(f"{OURS}, what is retrieved for a question", "", *columns)
     for category in categories(measured):
         tally = measured.tallies[OURS].of(category)
@@ -141,6 +142,7 @@ def _sizes_table(measured: Measured) -> Table:
             f"{tally.mean(lambda score: score.tokens):.0f}",
             *(str(tally.percentile(share)) for share in (0.95, 1.0)),
             f"{tally.mean(lambda score: score.blocks):.2f}",
+            f"{tally.mean(lambda score: score.sources):.2f}",
             f"{tally.mean(lambda score: score.turns):.1f}",
             str(tally.without_block),
             f"{tally.mean(lambda score: score.whole):.3f}",

@@ -34,7 +34,7 @@ def question(*said: Evidence, talk: str = "friends", category: str = "single-hop
 
 
 def block(from_turn: int, to_turn: int) -> Found:
-    return Found(from_turn, to_turn, 10)
+    return Found(from_turn, to_turn, 10, 2)
 
 
 def turn(*said: str, day: int = 1) -> TranscriptTurn:
@@ -43,7 +43,7 @@ def turn(*said: str, day: int = 1) -> TranscriptTurn:
 
 
 def scored(recall: float, category: str = "single-hop", tokens: int = 700) -> Score:
-    return Score(category, recall, float(recall > 0), recall, recall, recall, tokens, 3, 18)
+    return Score(category, recall, float(recall > 0), recall, recall, recall, tokens, 3, 3, 18)
 
 
 def measured(*scores: Score) -> Measured:
@@ -120,7 +120,7 @@ def test_evidence_counts_by_message_and_recall_by_turn() -> None:
     got = score(asked, Answer(blocks, "Ada: It is red.", f"Ben: {LONG}"))
 
     assert (got.recall, got.hit, got.quoted, got.present) == (0.5, 1.0, 0.5, 0.5)
-    assert (got.tokens, got.blocks, got.turns) == (20, 2, 12)
+    assert (got.tokens, got.blocks, got.sources, got.turns) == (20, 2, 4, 12)
 
 
 def test_where_no_prompt_is_known_the_blocks_are_the_prompt() -> None:
