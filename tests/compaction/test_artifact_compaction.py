@@ -1,6 +1,7 @@
 """Artifacts get their summaries and index entries with the turns that brought them."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import pairwise
@@ -217,15 +218,16 @@ async def test_an_identifier_in_an_artifact_is_a_term_of_its_own(
 async def test_what_is_all_terms_is_indexed_as_far_as_a_tsvector_goes(
     branch: Branch, work: Work, connection: Connection
 ) -> None:
-    paths = "\n".join(
-        f"/srv/\U0001f600{n}" + "/\U00020000\U0003fff0\ufdfa" * 20 for n in range(1_500)
-    )
-    await branch.put_artifact(paths, name="paths.txt")
+    letters = [chr(0x10428 + number) for number in range(40)]
+    chance = random.Random(7)
+    words = ["".join(chance.choices(letters, k=45)) for _ in range(2_400)]
+    pairs = [f"{one}-{other}7" for one, other in zip(words[::2], words[1::2], strict=True)]
+    await branch.put_artifact("\n".join(pairs), name="pairs.txt")
     plan = await work.plan()
     await work.batch(plan)
     await work.index_artifacts(plan)
     [document] = await _documents(connection, branch)
-    assert document["length"] > 1_000
+    assert document["length"] > 2_000
 
 
 async def test_an_artifact_that_was_missed_is_caught_up_on(

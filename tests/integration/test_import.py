@@ -462,6 +462,7 @@ async def test_a_stream_of_the_first_version_is_taken_and_indexed_anew(
     branch = await client.find_branch("harbour")
     assert await copy.turns() == await branch.turns()
     assert [len(await one.search("SHP-0002")) for one in (copy, branch)] == [1, 1]
+    assert [hit.to_turn for hit in await copy.search("2024-02-29")] == [7]
     for number in range(16, 30):
         await copy.record_turn(numbered(number))
     assert await compact_all(pool, copy.branch_uuid, POLICY)

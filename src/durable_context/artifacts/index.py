@@ -15,9 +15,12 @@ from durable_context.errors import ArtifactDamaged
 from durable_context.search_terms import SEARCHED_CHARACTERS, SearchText, search_text
 
 INDEXED_CHARACTERS = 100_000
-"""Of a text. A tsvector over 1 MB is an error."""
+"""Of a text."""
+TEXT_BYTES = 300_000
 TERM_BYTES = 200_000
-"""Of all terms that are taken as they are, for the same reason."""
+"""Of what is indexed: a tsvector over 1 MB is an error, and PostgreSQL's parser makes up to three
+times the text of it.
+"""
 AT_ONCE = 20
 _BYTES_PER_CHARACTER = 4
 
@@ -142,7 +145,7 @@ def _beginning(content: bytes) -> str:
 def _searched(said: str) -> SearchText:
     """What it is found by, of more text than is searched at once."""
     pieces = [search_text(piece) for piece in _pieces(said)]
-    text = "\n".join(piece.text for piece in pieces)[:INDEXED_CHARACTERS]
+    text = "\n".join(piece.text for piece in pieces).encode()[:TEXT_BYTES].decode(errors="ignore")
     distinct = dict.fromkeys(term for piece in pieces for term in piece.terms)
     ends = accumulate(len(term.encode()) for term in distinct)
     terms = (term for term, end in zip(distinct, ends, strict=True) if end <= TERM_BYTES)
