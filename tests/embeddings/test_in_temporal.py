@@ -17,7 +17,7 @@ from tests.workflows.conftest import orchestration as orchestration
 from tests.workflows.orchestration import Orchestration, record
 from tests.workflows.test_histories import PAYLOAD_BYTES, payloads
 
-EMBEDDED = "select count(*) from durable_context.turn_embeddings"
+EMBEDDED = "select count(*) from durable_context.turn_embeddings where turn_no > 0"
 
 
 @asynccontextmanager

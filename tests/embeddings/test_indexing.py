@@ -31,7 +31,9 @@ from tests.model_server import (
 )
 from tests.turns import chat, exchange
 
-TURNS = "select to_turn, turn_no from durable_context.turn_embeddings order by turn_no"
+TURNS = """
+select to_turn, turn_no from durable_context.turn_embeddings where turn_no > 0 order by turn_no
+"""
 LEAVES = (
     "select from_turn, to_turn, dimensions from durable_context.leaf_signatures order by to_turn"
 )

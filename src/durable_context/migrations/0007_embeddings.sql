@@ -2,9 +2,10 @@
 -- for halfvec), and everything works without.
 --
 -- Each turn of a leaf has a vector of unit length in *turn_embeddings*, half precision and inline: fetching a value from a
--- TOAST table takes longer than comparing it. Each leaf has one *signature*, the signs of its turns' mean. A search
--- compares signatures, 32 times smaller, and then the vectors of the leaves that are nearest by them. An index of
--- pgvector cannot serve here: it knows no branches, and what it finds nearest in all of them is hardly ever in one.
+-- TOAST table takes longer than comparing it. As turn 0 stands there the mean of the leaf's, whose signs are the leaf's
+-- *signature*. A search compares signatures, 16 times smaller, then means of the leaves that are nearest by them, and then
+-- all vectors of the nearest by those. An index of pgvector cannot serve here: it knows no branches, and what it finds
+-- nearest in all of them is hardly ever in one.
 --
 -- Like postings they are derived, belong to the branch that compacted, and are seen by ancestry up to
 -- lineage.compacted_turn. A leaf that has nothing to embed has a signature of no dimensions, so that nobody tries again.
@@ -76,7 +77,7 @@ begin
                 branch_uuid uuid not null,
                 to_turn integer not null,
                 model text not null,
-                turn_no integer not null check (turn_no <= to_turn),
+                turn_no integer not null check (turn_no between 0 and to_turn),
                 embedding %I.halfvec not null,
                 primary key (branch_uuid, to_turn, model, turn_no),
                 foreign key (branch_uuid, to_turn, model)
@@ -96,27 +97,29 @@ begin
             p_tenant text, p_branch uuid, p_model text, p_from_turn integer, p_to_turn integer,
             p_turns integer[], p_vectors text[]
         ) returns boolean language plpgsql as $body$
+        declare
+            vectors %1$I.vector[] := array(select %1$I.l2_normalize(u::%1$I.vector) from unnest(p_vectors) u);
+            mean %1$I.vector := (select %1$I.l2_normalize(%1$I.avg(u)) from unnest(vectors) u);
         begin
             insert into durable_context.leaf_signatures (
                 tenant, branch_uuid, to_turn, from_turn, model, dimensions, signature
-            )
-            select p_tenant, p_branch, p_to_turn, p_from_turn, p_model,
-                coalesce(max(%1$I.vector_dims(v.vector)), 0),
-                coalesce(%1$I.binary_quantize(%1$I.avg(%1$I.l2_normalize(v.vector))), '')::bit varying
-            from (select u::%1$I.vector as vector from unnest(p_vectors) u) v
-            on conflict do nothing;
+            ) values (
+                p_tenant, p_branch, p_to_turn, p_from_turn, p_model, coalesce(%1$I.vector_dims(mean), 0),
+                coalesce(%1$I.binary_quantize(mean), '')::bit varying
+            ) on conflict do nothing;
             if not found then
                 return false;
             end if;
             insert into durable_context.turn_embeddings (branch_uuid, to_turn, model, turn_no, embedding)
-            select p_branch, p_to_turn, p_model, v.turn_no, %1$I.l2_normalize(v.vector::%1$I.vector)::%1$I.halfvec
-            from unnest(p_turns, p_vectors) v (turn_no, vector);
+            select p_branch, p_to_turn, p_model, v.turn_no, v.vector::%1$I.halfvec
+            from unnest(array_prepend(0, p_turns), array_prepend(mean, vectors)) v (turn_no, vector)
+            where v.vector is not null;
             return true;
         end $body$
     $make$, home);
 
-    -- What similar_leaves() finds. Looked at are the leaves of the newest 25,000 turns, by signature, and the 100 nearest of
-    -- them by their vectors.
+    -- What similar_leaves() finds. Looked at are the leaves of the newest 25,000 turns by signature, the 256 nearest of
+    -- them by their mean, and the 64 nearest of those by all their vectors.
     execute format($make$
         create or replace function durable_context.compare_leaves(
             p_tenant text, p_branch uuid, p_vector real[], p_model text, p_up_to integer, p_limit integer,
@@ -130,20 +133,22 @@ begin
             size integer := cardinality(p_vector);
             known text := p_model;
             newest integer;
+            reach integer;
         begin
             select least(b.checkpoint_turn, p_up_to) into newest
                 from durable_context.branches b where b.tenant = p_tenant and b.branch_uuid = p_branch;
-            if known is null then
+            -- First among few, because the planner may sort them all.
+            foreach reach in array array[600, 25000] loop
+                exit when known is not null;
                 select s.model into known
-                from durable_context.lineage l cross join lateral (
-                    select s.model, s.to_turn from durable_context.leaf_signatures s
-                    where s.tenant = l.tenant and s.branch_uuid = l.ancestor_uuid
-                        and s.to_turn <= least(l.compacted_turn, newest) and s.dimensions = size
-                    order by s.to_turn desc, s.model limit 1
-                ) s
-                where l.tenant = p_tenant and l.branch_uuid = p_branch
-                order by s.to_turn desc limit 1;
-            end if;
+                    from durable_context.lineage l
+                    join durable_context.leaf_signatures s
+                        on s.tenant = l.tenant and s.branch_uuid = l.ancestor_uuid
+                        and s.to_turn > newest - reach and s.to_turn <= least(l.compacted_turn, newest)
+                        and s.dimensions = size
+                    where l.tenant = p_tenant and l.branch_uuid = p_branch
+                    order by s.to_turn desc, s.model limit 1;
+            end loop;
             wanted := %1$I.l2_normalize(p_vector::%1$I.vector)::%1$I.halfvec;
             signs := %1$I.binary_quantize(wanted)::bit varying;
             return query
@@ -155,7 +160,12 @@ begin
                     and s.to_turn > newest - 25000 and s.to_turn <= least(l.compacted_turn, newest)
                     and s.model = known and s.dimensions = size
                 where l.tenant = p_tenant and l.branch_uuid = p_branch
-                order by s.signature operator(%1$I.<~>) signs, s.to_turn desc limit greatest(p_limit, 100)
+                order by s.signature operator(%1$I.<~>) signs, s.to_turn desc limit 256
+            ), nearer as (
+                select n.branch_uuid, n.from_turn, n.to_turn
+                from near n join durable_context.turn_embeddings e
+                    on e.branch_uuid = n.branch_uuid and e.to_turn = n.to_turn and e.model = known and e.turn_no = 0
+                order by e.embedding operator(%1$I.<#>) wanted, n.to_turn desc limit greatest(p_limit, 64)
             ), asked as (
                 select s.branch_uuid, s.from_turn, s.to_turn
                 from durable_context.lineage l
@@ -166,10 +176,11 @@ begin
                 where l.tenant = p_tenant and l.branch_uuid = p_branch
             ), scored as (
                 select c.branch_uuid, c.from_turn, c.to_turn, e.turn_no, e.similarity
-                from (table near union table asked) c cross join lateral (
+                from (table nearer union table asked) c cross join lateral (
                     select e.turn_no, - (e.embedding operator(%1$I.<#>) wanted) as similarity
                     from durable_context.turn_embeddings e
                     where e.branch_uuid = c.branch_uuid and e.to_turn = c.to_turn and e.model = known
+                        and e.turn_no > 0
                     order by 2 desc, 1 limit 1
                 ) e
             ), ranked as (
