@@ -220,8 +220,10 @@ async def test_what_is_all_terms_is_indexed_as_far_as_a_tsvector_goes(
 ) -> None:
     letters = [chr(0x10428 + number) for number in range(40)]
     chance = random.Random(7)
-    words = ["".join(chance.choices(letters, k=45)) for _ in range(2_400)]
-    pairs = [f"{one}-{other}7" for one, other in zip(words[::2], words[1::2], strict=True)]
+    words = ["".join(chance.choices(letters, k=22)) for _ in range(3_600)]
+    pairs = [
+        f"{one}-{other}7/{other}-{one}" for one, other in zip(words[::2], words[1::2], strict=True)
+    ]
     await branch.put_artifact("\n".join(pairs), name="pairs.txt")
     plan = await work.plan()
     await work.batch(plan)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from io import StringIO
@@ -444,7 +445,7 @@ def of_version_1(lines: list[str]) -> Records:
     records[0] |= {"version": 1, "indexed_documents": 4, "indexed_terms": 400}
     for record in records:
         if record["kind"] == "turn":
-            record["terms"] = " ".join(record.pop("message_terms"))
+            record["terms"] = re.sub("'=.*?'", "", " ".join(record.pop("message_terms")))
             del record["speakers"]
         if record["kind"] == "document":
             frequencies = {term: one[0] for term, one in record.pop("postings").items()}
