@@ -82,6 +82,8 @@ async def test_a_branch_in_another_database_gives_equal_prompts(
     assert shown == await prompts(branch)
     kinds = {kind for kinds in shown[2::3] for kind in kinds}
     assert {"checkpoint", "digest", "raw", "retrieved", "task"} <= kinds
+    for query in QUERIES:
+        assert await copy.search(query) == await branch.search(query)
 
 
 async def test_rows_come_back_as_they_were(
@@ -170,6 +172,8 @@ async def test_a_child_leaves_as_a_root_with_all_it_inherits(
             )
             assert copy.parent_id is None
             assert await prompts(copy) == await prompts(branch)
+            for query in QUERIES:
+                assert await copy.search(query) == await branch.search(query)
             assert await copy.artifacts() == await branch.artifacts()
             assert without_ids(await exported(client, "copies", branch.branch_id)) == without_ids(
                 lines
