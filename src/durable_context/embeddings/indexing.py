@@ -30,7 +30,7 @@ from durable_context.models import Turn
 
 logger = logging.getLogger(__name__)
 
-SECONDS: Final = 15.0
+SECONDS: Final = 5.0
 """After that no leaf is begun: a branch that waits costs more than a vector that is late."""
 LEAF_SECONDS: Final = 20.0
 """Bound on the calls for one leaf."""
