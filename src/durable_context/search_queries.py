@@ -26,7 +26,9 @@ TERM_WEIGHT: Final = 1.0
 CONTEXT_WEIGHT: Final = 0.3
 """Of what the last turns said, where the message needs it."""
 SHORT: Final = 2
-"""Content words up to which a message is taken to lean on what was said before."""
+"""Content words up to which a message is taken to lean on what was said before ..."""
+SHORT_WORDS: Final = 3
+"""... unless it is a sentence: "What did Ada paint?" says what it is about."""
 ELLIPTICAL: Final = 4
 """The same for one that begins or points like a continuation."""
 
@@ -115,7 +117,8 @@ def search_query(text: str) -> SearchQuery:
     weights |= dict.fromkeys(islice(dates, QUERY_TERMS), TERM_WEIGHT)
     weights |= dict.fromkeys(islice(pairs(asked_runs), QUERY_TERMS), TERM_WEIGHT)
     amount = len(content) + unspaced
-    leans = (amount <= SHORT and exact.keys() <= dates.keys()) or (
+    is_short = amount <= SHORT and len(WORD.findall(asked)) <= SHORT_WORDS
+    leans = (is_short and exact.keys() <= dates.keys()) or (
         amount <= ELLIPTICAL and _is_elliptical(asked, asked_runs)
     )
     context_weight = CONTEXT_WEIGHT if leans else 0.0

@@ -56,7 +56,8 @@ turn_lengths as (
 
 _COUNTED = f"""
 counted as materialized (
-    select c.to_turn, c.level, c.term, sum(c.frequency) as frequency,
+    select c.to_turn, c.level, c.term,
+        coalesce(sum(c.frequency) filter (where c.place > 0), max(c.frequency)) as frequency,
         coalesce(string_agg(set_byte('\\x00', 0, c.place), '' order by c.place)
             filter (where c.place > 0), '') as places
     from (

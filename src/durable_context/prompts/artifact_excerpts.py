@@ -40,7 +40,7 @@ class LineExcerpt(NamedTuple):
     summary: str
     day: str = ""
 
-    def line(self, *, dated: bool) -> str:  # noqa: ARG002 - lines of an artifact have no day
+    def line(self, *, labelled: bool, dated: bool) -> str:
         return self.passage.line() if self.passage else f"- {self.summary}\n"
 
 

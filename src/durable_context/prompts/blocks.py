@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
-from durable_context.prompts.block_tokens import frame_tokens, label_tokens, message_overhead
+from durable_context.prompts.block_tokens import frame_tokens, label_tokens
 from durable_context.prompts.checkpoint_block import Checkpointed
-from durable_context.prompts.retrieved_blocks import RetrievedBlock
 from durable_context.prompts.ledger_lines import (
     FactLine,
     Shortened,
@@ -21,6 +20,7 @@ from durable_context.prompts.rendering import (
     RETRIEVED_HEAD,
     turns_label,
 )
+from durable_context.prompts.retrieved_blocks import RetrievedBlock
 from durable_context.prompts.state import Fact, TailTurn, View
 from durable_context.text import message_text
 from durable_context.tokens import TokenCounter, token_counter

@@ -37,7 +37,7 @@ class TurnPassage(NamedTuple):
     start: int
     end: int
 
-    def line(self, *, dated: bool = True) -> str:
+    def line(self, *, labelled: bool = True, dated: bool = True) -> str:
         """The passage on one line, without secrets."""
         message = self.turn.messages[self.position]
         speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
@@ -45,7 +45,8 @@ class TurnPassage(NamedTuple):
         after = " …" if self.end < len(self.text) else ""
         said = f"{before}{quoted(self.text, self.start, self.end).strip()}{after}"
         date = f", {self.turn.occurred_at:%Y-%m-%d}" if dated else ""
-        return f"[turn {self.turn.turn_no}{date}] {speaker}: {one_line(said)}\n"
+        label = f"[turn {self.turn.turn_no}{date}] " if labelled else ""
+        return f"{label}{speaker}: {one_line(said)}\n"
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,9 @@ class MessageExcerpt:
     def day(self) -> str:
         return f"{self.turn.occurred_at:%Y-%m-%d}"
 
-    def line(self, *, dated: bool) -> str:
-        return self._passage.line(dated=dated) if self._passage else ""
+    def line(self, *, labelled: bool, dated: bool) -> str:
+        passage = self._passage
+        return passage.line(labelled=labelled, dated=dated) if passage else ""
 
     @cached_property
     def _passage(self) -> TurnPassage | None:

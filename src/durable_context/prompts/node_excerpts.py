@@ -15,7 +15,7 @@ class SentenceExcerpt(NamedTuple):
     text: str
     day: str = ""
 
-    def line(self, *, dated: bool) -> str:  # noqa: ARG002 - summaries have no day
+    def line(self, *, labelled: bool, dated: bool) -> str:
         return f"- {self.text}\n"
 
 

@@ -3,7 +3,7 @@
 from functools import cache
 
 from durable_context.artifacts.contents import COUNTED_WHOLE
-from durable_context.prompts.ranking_query import RANKED
+from durable_context.prompts.ranking_query import BOUNDS, Bounds, ranking
 
 EXCERPT_MESSAGES = 4
 """Best messages of a leaf whose turns are read for excerpts, with what was said beside them."""
@@ -13,7 +13,7 @@ what they hold.
 """
 
 # $1 tenant, $2 branch, $3 keep_raw_turns, $4 turns before the first compaction, $5 run_raw_tokens,
-# $6 raw_result_tokens; with retrieval $7 to $11, see RANKED; at an earlier turn one more, $at.
+# $6 raw_result_tokens; with retrieval $7 to $11, see ranking(); at an earlier turn one more, $at.
 
 _HEAD = """
 with branch as materialized (
@@ -150,12 +150,21 @@ _CALIBRATION = """,
         from durable_context.token_calibrations k
         where k.tenant = $1 and k.model = $model and k.encoding = b.encoding) as calibration"""
 
-_SEARCHING = _TAIL + RANKED + _FOUND + _SELECT + _RETRIEVED + _FROM
 # Half of a small statement's time is setting up what it does not run.
 _PLAIN = _TAIL + _SELECT + _NOT_RETRIEVED + _FROM
 
-READ_PROMPT = _HEAD + _SEARCHING
-READ_PROMPT_AT = (_HEAD_AT + _SEARCHING).replace("$at", "$12")
+
+def _searching(bounds: Bounds) -> str:
+    return _TAIL + ranking(bounds) + _FOUND + _SELECT + _RETRIEVED + _FROM
+
+
+def read_prompt(bounds: Bounds) -> str:
+    """The statement with retrieval, of which `bounds` say how much of the index it reads."""
+    return _HEAD + _searching(bounds)
+
+
+READ_PROMPT = read_prompt(BOUNDS)
+READ_PROMPT_AT = (_HEAD_AT + _searching(BOUNDS)).replace("$at", "$12")
 READ_WITHOUT_RETRIEVAL = _HEAD + _PLAIN
 READ_WITHOUT_RETRIEVAL_AT = (_HEAD_AT + _PLAIN).replace("$at", "$7")
 
@@ -165,6 +174,3 @@ def with_calibration(statement: str, parameter: int) -> str:
     """The statement that also reads this, of the model that is its parameter of that number."""
     read = _CALIBRATION.replace("$model", f"${parameter}::text")
     return statement.removesuffix(_FROM) + read + _FROM
-
-EXCERPT_TURNS = 3
-QUERY_TERMS = 64

@@ -6,20 +6,29 @@ read whole, of longer ones the newest part; the best documents found there are t
 with all terms. So the work is bounded, however long the lineage.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 QUERY_TERMS: Final = 64
 """Terms of a query that are looked at: whole words before those of earlier turns, long ones before
 short ones.
 """
-READ_TERMS: Final = 40
-"""Of these the heaviest, whose postings are read."""
-READ_WHOLE: Final = 2_000
-"""Lists are read whole, rarest first, up to so many postings in sum ..."""
-READ_NEWEST: Final = 48
-"""... and of each other list so many of the newest."""
-CANDIDATES: Final = 24
-"""Best documents of this first look, which are scored with all terms."""
+HITS: Final = 3
+"""Hits for each block that a prompt may show: hits that stand side by side share one."""
+
+
+class Bounds(NamedTuple):
+    """How much is read. Of the heaviest `terms` lists of postings are read whole, rarest first, up
+    to `whole` postings in sum, and of each other list the `newest`. The best `candidates` of this
+    first look are scored with all terms.
+    """
+
+    terms: int
+    whole: int
+    newest: int
+    candidates: int
+
+
+BOUNDS: Final = Bounds(terms=40, whole=2_000, newest=48, candidates=24)
 FRESH_TURNS: Final = 64
 """Turns that no leaf covers yet and that stand as digests: so many of the newest are candidates."""
 
@@ -27,6 +36,7 @@ K1: Final = 0.9
 B: Final = 0.5
 MESSAGE_K1: Final = 0.9
 MESSAGE_B: Final = 0.75
+MESSAGE: Final = 1.5
 """Chosen on three conversations of LoCoMo and checked on two others; a flat optimum."""
 UNSPOKEN: Final = 0.8
 """What has no messages (a node, an artifact) gets this share of its score for its best message:
@@ -35,17 +45,19 @@ about what leaves have.
 ABOVE: Final = 0.5
 """A node says less of what it covers than its leaves do, and gets this share of its score."""
 
-LEAST_SHARE: Final = 0.2
+LEAST_SHARE: Final = 0.15
 """Share of the query's weight that what is relevant must hold in one place ..."""
 ENOUGH: Final = 2.0
 """... or the weight of so many terms that no leaf has, if that is less ..."""
+BESIDE_BEST: Final = 0.5
+"""... of what comes beside it this share is enough ..."""
 LEAST: Final = 0.15
 """... and never less than this of one such term: common words do not retrieve."""
 
-# $1 tenant, $2 branch, $7 query or null, $8 terms taken as they are with $9 weights, $10 weight of the
-# terms of the last turn and of the open run's first, $11 blocks.
+# $1 tenant, $2 branch, $7 query or null, $8 terms taken as they are with $9 weights, $10 weight of
+# the terms of the last turn and of the open run's first, $11 blocks.
 
-_QUERY = f""", stats as materialized (
+_ASKED = f""", stats as materialized (
     select coalesce(sum(d.nth), 0)::float8 as leaves,
         coalesce(sum(d.total_length)::float8 / nullif(sum(d.nth), 0), 1) as mean_length,
         ln(2 * coalesce(sum(d.nth), 0)::float8 + 2) as rarest
@@ -89,11 +101,13 @@ _QUERY = f""", stats as materialized (
         ) p
         where a.tenant = $1 and a.branch_uuid = $2
     ) d
-), lists as materialized (
+)"""
+
+_LISTS = """, lists as materialized (
     select q.term, q.weight,
-        case when sum(q.leaves) over (order by q.leaves, q.term) <= {READ_WHOLE}
-            then {READ_WHOLE} else {READ_NEWEST} end as postings
-    from (select * from query order by weight desc, term limit {READ_TERMS}) q
+        case when sum(q.leaves) over (order by q.leaves, q.term) <= {bounds.whole}
+            then {bounds.whole} else {bounds.newest} end as postings
+    from (select * from query order by weight desc, term limit {bounds.terms}) q
 )"""
 
 _BM25 = f"""sum(q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
@@ -113,14 +127,14 @@ _CANDIDATES = f""", candidates as materialized (
     ) p
     group by p.branch_uuid, p.to_turn, p.level, p.artifact_no
     order by {_BM25} desc, p.to_turn desc, p.level, p.artifact_no, p.branch_uuid
-    limit {CANDIDATES}
+    limit {{bounds.candidates}}
 ), fresh as materialized (
     select t.branch_uuid, t.turn_no, t.message_terms, (
         select coalesce(sum(length(m.terms)), 0) from unnest(t.message_terms) m (terms)
     ) as length
     from tail x join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
         and t.turn_no = x.turn_no
-    where not x.raw order by t.turn_no desc limit {FRESH_TURNS}
+    where x.raw is not true order by t.turn_no desc limit {FRESH_TURNS}
 ), documents as materialized (
     select d.branch_uuid, d.to_turn, d.level, d.artifact_no, d.from_turn, d.turn_messages,
         d.message_lengths
@@ -183,32 +197,40 @@ _SCORED = f""", spoken as materialized (
         and c.turn_no = b.checkpoint_turn
     cross join unnest(c.frontier) f (summary_id)
     join durable_context.summaries n on n.tenant = $1 and n.summary_id = f.summary_id
-), ranked as (
+), weighed as materialized (
     select distinct on (c.level, c.to_turn, c.artifact_no) -- an artifact may be indexed twice
-        c.branch_uuid, c.to_turn, c.level, c.artifact_no,
+        c.branch_uuid, c.to_turn, c.level, c.artifact_no, coalesce(p.matched, c.matched) as matched,
         case when c.level > 0 then {ABOVE}::float8 else 1 end
-            * (c.score + coalesce(p.score, {UNSPOKEN}::float8 * c.score)) as score
-    from scored c cross join stats s left join lateral (
+            * (c.score + {MESSAGE}::float8 * coalesce(p.score, {UNSPOKEN}::float8 * c.score)) as score
+    from scored c left join lateral (
         select max(p.score) as score, max(p.matched) as matched from spoken p
         where p.branch_uuid = c.branch_uuid and p.to_turn = c.to_turn and p.level = c.level
             and c.artifact_no = 0
     ) p on true
-    where coalesce(p.matched, c.matched) >= greatest(
-        {LEAST}::float8 * s.rarest, least(
-            {LEAST_SHARE}::float8 * (select sum(q.weight) from query q),
-            {ENOUGH}::float8 * s.rarest
-        )
-    ) and not exists (
-        select from standing n where n.level = c.level and n.to_turn = c.to_turn and c.level > 0
+    where c.level <= 0 or not exists (
+        select from standing n where n.level = c.level and n.to_turn = c.to_turn
     )
     order by c.level, c.to_turn, c.artifact_no, c.score desc, c.branch_uuid
+), ranked as (
+    select w.* from weighed w cross join (
+        select greatest({LEAST}::float8 * s.rarest, least(
+            {LEAST_SHARE}::float8 * (select sum(q.weight) from query q),
+            {ENOUGH}::float8 * s.rarest
+        )) as matched
+        from stats s
+    ) least
+    where (select max(w.matched) from weighed w) >= least.matched
+        and w.matched >= {BESIDE_BEST}::float8 * least.matched
 ), hits as materialized (
     select r.*, d.from_turn, d.turn_messages, row_number() over (
         order by r.score desc, r.to_turn desc, r.level, r.artifact_no
     ) as rank
     from ranked r join documents d on d.branch_uuid = r.branch_uuid and d.to_turn = r.to_turn
         and d.level = r.level and d.artifact_no = r.artifact_no
-    order by rank limit 2 * $11::integer
+    order by rank limit {HITS} * $11::integer
 )"""
 
-RANKED: Final = _QUERY + _CANDIDATES + _SCORED
+
+def ranking(bounds: Bounds = BOUNDS) -> str:
+    """The part of the statement, up to `hits`."""
+    return _ASKED + (_LISTS + _CANDIDATES).format(bounds=bounds) + _SCORED

@@ -12,9 +12,11 @@ from durable_context.prompts.excerpts import Terms, message_excerpts
 from durable_context.prompts.node_excerpts import node_excerpts
 from durable_context.prompts.rendering import RETRIEVED_HEAD, turns_label
 from durable_context.prompts.retrieved import Retrieved, RetrievedArtifact, RetrievedNode
-from durable_context.text import clean, one_line
+from durable_context.text import clean, one_line, shorten
 from durable_context.tokens import TokenCounter
 
+HEADLINE_TOKENS = 16
+"""Of the headline that introduces a block: excerpts say more."""
 SMALLEST_EXCERPT = 20
 """Tokens of room below which no further excerpt is tried."""
 
@@ -32,7 +34,9 @@ class RetrievedBlock(NamedTuple):
 
 
 class _Excerpt(Protocol):
-    """`worth` compares excerpts of all documents; `order` those of one. `day`: when it was said."""
+    """`worth` compares excerpts of all documents; `order` those of one, by turn first. `day`: when
+    it was said.
+    """
 
     @property
     def worth(self) -> float: ...
@@ -40,7 +44,7 @@ class _Excerpt(Protocol):
     def order(self) -> tuple[int, int]: ...
     @property
     def day(self) -> str: ...
-    def line(self, *, dated: bool) -> str: ...
+    def line(self, *, labelled: bool, dated: bool) -> str: ...
 
 
 @dataclass
@@ -66,13 +70,16 @@ class _Document:
         return isinstance(self.found, RetrievedNode) and self.found.level <= 0
 
     def lines(self) -> Iterator[str]:
-        """The day is said where it changes."""
+        """The turn and the day are said where they change."""
         if self.head:
             yield self.head
-        day = ""
+        turn_no, day = 0, ""
         for excerpt in sorted(self.chosen, key=lambda each: each.order):
-            yield excerpt.line(dated=excerpt.day != day)
-            day = excerpt.day
+            yield excerpt.line(labelled=excerpt.order[0] != turn_no, dated=excerpt.day != day)
+            turn_no, day = excerpt.order[0], excerpt.day
+
+
+_Offer = tuple[_Excerpt, _Document]
 
 
 def retrieved_blocks(
@@ -87,7 +94,7 @@ def retrieved_blocks(
     """At most `blocks`, best first. `found` is ranked; nodes in `standing` have their text in the
     prompt already.
     """
-    groups = _groups(found, standing, blocks)
+    groups = _groups(found, standing, blocks, counter)
     documents = [document for group in groups for document in group]
     frame = frame_tokens(counter.encoding, RETRIEVED_HEAD)
     _choose(documents, terms, max_tokens - frame, counter)
@@ -95,15 +102,18 @@ def retrieved_blocks(
     return [block for block in made if block is not None]
 
 
-def _groups(found: Iterable[Retrieved], standing: set[str], blocks: int) -> list[list[_Document]]:
+def _groups(
+    found: Iterable[Retrieved], standing: set[str], blocks: int, counter: TokenCounter
+) -> list[list[_Document]]:
     """Documents in the order of their ranks. Turns that follow on those of another group join it,
     so that it takes one block to show them; a node gives way to what it covers.
     """
     groups: list[list[_Document]] = []
     for each in found:
-        document = _Document(each, _head(each, standing))
+        document = _Document(each, _head(each, standing, counter))
         beside = next((group for group in groups if _follows(document, group)), None)
         if beside is not None:
+            document.head = ""  # the block has one
             beside.append(document)
         elif len(groups) < blocks and not any(_overlaps(document, group) for group in groups):
             groups.append([document])
@@ -131,12 +141,13 @@ def _overlaps(document: _Document, group: Sequence[_Document]) -> bool:
     )
 
 
-def _head(found: Retrieved, standing: set[str]) -> str:
+def _head(found: Retrieved, standing: set[str], counter: TokenCounter) -> str:
     if isinstance(found, RetrievedArtifact):
         return artifact_head(found)
     if found.headline is None or found.summary_id in standing:
         return ""
-    return f"{turns_label(found.from_turn, found.to_turn)} {one_line(clean(found.headline))}\n"
+    headline = shorten(one_line(clean(found.headline)), HEADLINE_TOKENS, counter)
+    return f"{turns_label(found.from_turn, found.to_turn)} {headline}\n"
 
 
 def _excerpts(document: _Document, terms: Terms, counter: TokenCounter) -> Iterator[_Excerpt]:
@@ -156,7 +167,7 @@ def _choose(documents: Sequence[_Document], terms: Terms, room: int, counter: To
         for document in documents
         for excerpt in _excerpts(document, terms, counter)
     ]
-    for excerpt, document in sorted(offered, key=lambda offer: -offer[0].worth):
+    for excerpt, document in _in_order(offered):
         if room < SMALLEST_EXCERPT:
             break
         tokens = _added_tokens(excerpt, document, counter)
@@ -165,10 +176,19 @@ def _choose(documents: Sequence[_Document], terms: Terms, room: int, counter: To
             document.chosen.append(excerpt)
 
 
+def _in_order(offered: Sequence[_Offer]) -> list[_Offer]:
+    """The best of each document, then the rest, by worth."""
+    ranked = sorted(offered, key=lambda offer: -offer[0].worth)
+    first = {id(document): excerpt for excerpt, document in reversed(ranked)}
+    return sorted(ranked, key=lambda offer: first[id(offer[1])] is not offer[0])
+
+
 def _added_tokens(excerpt: _Excerpt, document: _Document, counter: TokenCounter) -> int:
     """0 if there is nothing to quote."""
-    known = any(other.day == excerpt.day for other in document.chosen)
-    line = excerpt.line(dated=not known)
+    line = excerpt.line(
+        labelled=all(other.order[0] != excerpt.order[0] for other in document.chosen),
+        dated=all(other.day != excerpt.day for other in document.chosen),
+    )
     if not line:
         return 0
     head = 0 if document.chosen or not document.head else counter.count(document.head)

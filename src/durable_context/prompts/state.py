@@ -23,7 +23,7 @@ from durable_context.prompts.query import (
     READ_WITHOUT_RETRIEVAL_AT,
     with_calibration,
 )
-from durable_context.prompts.retrieved import Retrieved, RetrievedTurn, read_retrieved  # noqa: F401
+from durable_context.prompts.retrieved import Retrieved, read_retrieved
 from durable_context.search_queries import SearchQuery
 from durable_context.tokens import token_counter
 from durable_context.turns.ledger import ledger_line
@@ -81,9 +81,8 @@ class StoredCheckpoint(NamedTuple):
 
 
 class PromptState(NamedTuple):
-    """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs what was asked
-    for.
-    `calibration` is what is known of the budget's model.
+    """A branch as a prompt sees it. `retrieved` is ranked, best first; `terms` weighs what was
+    asked for. `calibration` is what is known of the budget's model.
     """
 
     branch_uuid: UUID
