@@ -4,15 +4,14 @@ matches counts: whoever searches looks at the hits.
 
 from typing import Final
 
+from durable_context.prompts import ranking_query
 from durable_context.prompts.query import EXCERPT_BYTES
-from durable_context.prompts.ranking_query import K1, QUERY_TERMS, READ_TERMS, READ_WHOLE, B
+from durable_context.prompts.ranking_query import K1, QUERY_TERMS, B
 
 WEAKEST: Final = 0.2
 """Share of the best hit's score below which a hit is noise, as is a passage within its hit."""
-CANDIDATES: Final = 100
-"""Best documents of a first look at the lists, which are scored with all terms."""
-READ_NEWEST: Final = 256
-"""Postings that are read of each list that is too long to be read whole."""
+BOUNDS: Final = ranking_query.BOUNDS._replace(newest=256, candidates=100)
+"""More than prompts need: a search may ask for 50 hits."""
 FRESH_TURNS: Final = 500
 """Turns that no index has yet: so many of the newest are searched."""
 EXCERPT_TURNS: Final = 3
@@ -83,9 +82,9 @@ with branch as materialized (
     ) d
 ), lists as materialized (
     select q.term, q.weight,
-        case when sum(q.leaves) over (order by q.leaves, q.term) <= {READ_WHOLE}
-            then {READ_WHOLE} else {READ_NEWEST} end as postings
-    from (select * from query order by weight desc, term limit {READ_TERMS}) q
+        case when sum(q.leaves) over (order by q.leaves, q.term) <= {BOUNDS.whole}
+            then {BOUNDS.whole} else {BOUNDS.newest} end as postings
+    from (select * from query order by weight desc, term limit {BOUNDS.terms}) q
 )"""
 
 _RANK = f"""sum(f.weight * f.frequency * {K1 + 1:.1f}::float8 / (f.frequency
@@ -108,7 +107,7 @@ _SCORED = f""", candidates as materialized (
     ) f
     group by f.branch_uuid, f.to_turn, f.artifact_no
     order by {_RANK} desc, f.to_turn desc, f.artifact_no, f.branch_uuid
-    limit {CANDIDATES}
+    limit {BOUNDS.candidates}
 ), found as materialized (
     select p.branch_uuid, p.to_turn, p.artifact_no, false as fresh, q.term, q.weight, p.frequency,
         p.length, i.mean_length

@@ -10,7 +10,7 @@ from durable_context import CompactionPolicy, ContextClient
 from durable_context.branch import Branch
 from durable_context.database import Pool
 from durable_context.errors import InvalidArgument
-from durable_context.history_query import CANDIDATES, READ_NEWEST, SEARCH
+from durable_context.history_query import BOUNDS, SEARCH
 from durable_context.history_search import SearchHit
 from tests.compacting import compact_all
 from tests.turns import chat, exchange, numbered
@@ -267,7 +267,8 @@ async def test_a_common_word_of_a_long_history_is_not_read_whole(
         for node in nodes_of(explained["Plan"])
         if node.get("Relation Name") == "postings"
     ]
-    assert 3 * READ_NEWEST <= sum(read) < 3 * READ_NEWEST + 4 * CANDIDATES
+    newest = 3 * BOUNDS.newest
+    assert newest <= sum(read) < newest + 4 * BOUNDS.candidates
 
 
 @pytest.mark.parametrize("compacted", [False, True])
