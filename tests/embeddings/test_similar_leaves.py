@@ -1,5 +1,6 @@
 """The search by vector: exact within what a branch sees, and nothing where there are no vectors."""
 
+from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from durable_context.database import Pool
 from durable_context.embeddings.endpoint import OpenAIEmbedder
 from durable_context.embeddings.indexing import LeafEmbeddings
 from durable_context.embeddings.query import SIMILAR_LEAVES, similar_leaves
+from durable_context.embeddings.store import EmbeddingStore, Leaf
 from durable_context.embeddings.vectors import checked_vector
 from tests.compacting import compact_all
 from tests.embeddings.conftest import Grow
@@ -155,6 +157,48 @@ async def test_there_are_no_rows_without_a_vector_or_for_another_tenant(
     assert await search(branch, None, also=(6,)) == []
     assert await search(branch, "shipment", tenant="another", also=(6,)) == []
     assert len(await search(branch, "shipment")) == 1
+
+
+def _about(turn: int) -> list[float]:
+    draw = Random(turn)
+    return [draw.gauss() for _ in range(64)]
+
+
+async def _long_branch(pool: Pool, branch: Branch, leaves: int, turns: int) -> None:
+    """A leaf of one turn at each step up to that turn, about something of its own."""
+    await pool.execute(
+        "update durable_context.branches set head_turn = $2, checkpoint_turn = $2"
+        " where branch_uuid = $1",
+        branch.branch_uuid,
+        turns,
+    )
+    store = EmbeddingStore(pool, "default", branch.branch_uuid, "small")
+    for turn in range(turns // leaves, turns + 1, turns // leaves):
+        await store.keep(Leaf(turn, turn), {turn: _about(turn)})
+
+
+async def test_among_more_leaves_than_are_compared_exactly_the_nearest_is_found(
+    pool: Pool, branch: Branch, search: Search
+) -> None:
+    await _long_branch(pool, branch, leaves=600, turns=600)
+    for turn in (1, 299, 600):
+        first, *_ = await search(branch, _about(turn))
+        assert (first.to_turn, first.turn_no) == (turn, turn)
+        assert first.similarity == pytest.approx(1, abs=1e-3)
+
+
+async def test_what_is_older_than_the_bound_is_compared_when_it_is_asked_for(
+    pool: Pool, branch: Branch, search: Search
+) -> None:
+    await _long_branch(pool, branch, leaves=3, turns=60_000)
+    wanted = _about(20_000)
+    for up_to, also, seen in (
+        (44_999, (), [20_000, 40_000]),
+        (45_000, (), [40_000]),
+        (45_000, (20_000,), [20_000, 40_000]),
+    ):
+        found = await search(branch, wanted, up_to=up_to, also=also)
+        assert sorted(leaf.to_turn for leaf in found) == seen
 
 
 @pytest.mark.usefixtures("without_pgvector")
