@@ -155,6 +155,8 @@ class Tree:
             starts = [1, *(to_turn + 1 for _, to_turn in covered)]
             assert [*(first for first, _ in covered), state.checkpoint.turn_no + 1] == starts
         await self._check_artifacts(branch, told, number)
+        found = [one for hit in await branch.search(self._question(number)) for one in hit.excerpts]
+        assert set(WORD.findall(" ".join(found))) <= told.words()
         await self._check_prompt(branch, told, None, number)
         await self._check_prompt(branch, told, number % (len(told.turns) + 1), number)
 
