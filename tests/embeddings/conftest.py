@@ -14,6 +14,13 @@ from tests.events import Connection
 from tests.model_server import ModelServer
 from tests.turns import numbered
 
+TURNS = """
+select to_turn, turn_no from durable_context.turn_embeddings where turn_no > 0 order by turn_no
+"""
+LEAVES = (
+    "select from_turn, to_turn, dimensions from durable_context.leaf_signatures order by to_turn"
+)
+"""What is stored."""
 Grow = Callable[[Branch, int], Awaitable[None]]
 """Record turns up to that one and compact what is due."""
 

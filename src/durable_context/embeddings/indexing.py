@@ -65,8 +65,6 @@ class LeafEmbeddings:
                 raise
             span = f"for {seconds:.0f} s" if seconds else "now"
             logger.warning("nothing is embedded %s: %s", span, error)
-        else:
-            self._pause.succeeded()
 
     async def _can_keep(self, store: EmbeddingStore) -> bool:
         if await store.is_available():
@@ -87,6 +85,7 @@ class LeafEmbeddings:
             try:
                 await self._embed(store, leaf)
                 accepted = True
+                self._pause.succeeded()
             except EmbedderRejected as error:
                 if not error.of_input:
                     raise
