@@ -95,7 +95,7 @@ async def test_what_is_asked_for_is_retrieved_with_its_turn(client: ContextClien
     assert prepared
     found = [m["content"] for m in prepared.messages if 'part="retrieved"' in str(m["content"])]
     assert found
-    assert "[turn 9," in found[0]
+    assert "[turn 9]" in found[0]
     assert "SHP-0009 left the depot in Rotterdam on day 9" in found[0]
     check_prompt(prepared, 80, POLICY)
 

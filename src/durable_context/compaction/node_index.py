@@ -44,7 +44,8 @@ messages as materialized (
 ),
 lengths as (
     select m.to_turn, array_agg((
-        select coalesce(sum(coalesce(cardinality(u.positions), 1)), 0)::integer from unnest(m.terms) u
+        select coalesce(sum(coalesce(cardinality(u.positions), 1)), 0)::integer
+        from unnest(m.terms) u
     ) order by m.place) as message_lengths
     from messages m group by m.to_turn
 ),
@@ -75,7 +76,8 @@ counted as materialized (
 documents as (
     select n.to_turn, n.level, n.from_turn, l.length,
         case when n.level = 0 then i.leaves + rank() over leaf else 0 end as nth,
-        case when n.level = 0 then i.total_length + sum(l.length) over leaf else 0 end as total_length
+        case when n.level = 0 then i.total_length + sum(l.length) over leaf else 0 end
+            as total_length
     from indexed i cross join nodes n cross join lateral (
         select coalesce(sum(c.frequency), 0) as length from counted c
         where c.to_turn = n.to_turn and c.level = n.level

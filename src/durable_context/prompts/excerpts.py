@@ -21,6 +21,8 @@ HEAVIEST = 12
 """Passages are tried around so many occurrences of each of the so many heaviest terms."""
 BESIDE = 0.5
 """What is said beside a message that answers the query is worth this share of it."""
+NOISE = 0.05
+"""Messages that answer less than this share of the best of their leaf are not quoted."""
 OF_DOCUMENT = 0.5
 """Share of a document's score in the worth of each of its excerpts."""
 
@@ -91,12 +93,13 @@ def heaviest_of(terms: Mapping[str, float]) -> list[tuple[str, float]]:
 def message_excerpts(leaf: RetrievedNode, terms: Terms) -> Iterator[MessageExcerpt]:
     """Messages of the leaf that answer the query, and those beside them."""
     spoken = leaf.spoken
+    least = NOISE * max(spoken.values(), default=0.0)
     for turn in leaf.turns:
         for position in range(len(turn.messages)):
             place = turn.before + position + 1
             beside = max(spoken.get(place - 1, 0.0), spoken.get(place + 1, 0.0))
             worth = max(spoken.get(place, 0.0), BESIDE * beside)
-            if worth > 0:
+            if worth > least:
                 yield MessageExcerpt(worth + OF_DOCUMENT * leaf.score, turn, position, terms)
 
 

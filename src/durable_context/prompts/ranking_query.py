@@ -36,7 +36,7 @@ K1: Final = 0.9
 B: Final = 0.5
 MESSAGE_K1: Final = 0.9
 MESSAGE_B: Final = 0.75
-MESSAGE: Final = 1.5
+MESSAGE: Final = 2.0
 """Chosen on three conversations of LoCoMo and checked on two others; a flat optimum."""
 UNSPOKEN: Final = 0.8
 """What has no messages (a node, an artifact) gets this share of its score for its best message:
@@ -200,8 +200,9 @@ _SCORED = f""", spoken as materialized (
 ), weighed as materialized (
     select distinct on (c.level, c.to_turn, c.artifact_no) -- an artifact may be indexed twice
         c.branch_uuid, c.to_turn, c.level, c.artifact_no, coalesce(p.matched, c.matched) as matched,
-        case when c.level > 0 then {ABOVE}::float8 else 1 end
-            * (c.score + {MESSAGE}::float8 * coalesce(p.score, {UNSPOKEN}::float8 * c.score)) as score
+        case when c.level > 0 then {ABOVE}::float8 else 1 end * (
+            c.score + {MESSAGE}::float8 * coalesce(p.score, {UNSPOKEN}::float8 * c.score)
+        ) as score
     from scored c left join lateral (
         select max(p.score) as score, max(p.matched) as matched from spoken p
         where p.branch_uuid = c.branch_uuid and p.to_turn = c.to_turn and p.level = c.level
