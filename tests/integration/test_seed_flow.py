@@ -276,7 +276,7 @@ async def test_the_next_day_another_process_resumes_the_child(flow: Flow, databa
     assert raw_turns(prepared) == [13, 14]
     assert [m["content"] for m in prepared.messages[1:5]] == [*SAID[13], *SAID[14]]
     retrieved = [(b.from_turn, b.to_turn) for b in blocks if b.kind == "retrieved"]
-    assert {(1, 6), (7, 12)} <= set(retrieved) and len(retrieved) <= 3
+    assert (1, 12) in retrieved and len(retrieved) <= 3  # two leaves, side by side
 
 
 async def _in_another_process(database_url: str, asked: str) -> PreparedContext:

@@ -102,10 +102,10 @@ insert into durable_context.postings (
     branch_uuid, term, to_turn, level, frequency, length, nth, places
 )
 select $2, c.term, c.to_turn, c.level, least(c.frequency, 32767), a.length,
-    case when c.level = 0 then coalesce(p.nth, 0)
-        + row_number() over (partition by c.term, c.level order by c.to_turn) else 0 end,
-    c.places
-from counted c
+    case when c.level = 0 then coalesce(p.nth, 0) + c.number else 0 end, c.places
+from ( -- numbered before another attempt's leaves drop out
+    select *, row_number() over (partition by term, level order by to_turn) as number from counted
+) c
 join added a on a.to_turn = c.to_turn and a.level = c.level
 left join lateral (
     select p.nth from durable_context.postings p

@@ -59,7 +59,12 @@ LEAST: Final = 0.15
 
 _ASKED = f""", stats as materialized (
     select coalesce(sum(d.nth), 0)::float8 as leaves,
-        coalesce(sum(d.total_length)::float8 / nullif(sum(d.nth), 0), 1) as mean_length,
+        coalesce(sum(d.total_length)::float8 / nullif(sum(d.nth), 0), (
+            select avg(i.length)::float8 from durable_context.lineage a
+            join durable_context.indexed_documents i on i.branch_uuid = a.ancestor_uuid
+                and i.artifact_no > 0 and i.artifact_no <= a.artifact_limit
+            where a.tenant = $1 and a.branch_uuid = $2
+        ), 1) as mean_length,
         ln(2 * coalesce(sum(d.nth), 0)::float8 + 2) as rarest
     from branch b join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
     cross join lateral (
@@ -110,8 +115,11 @@ _LISTS = """, lists as materialized (
     from (select * from query order by weight desc, term limit {bounds.terms}) q
 )"""
 
-_BM25 = f"""sum(q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
-        + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * p.length / s.mean_length)))"""
+# Sums of scores are of whole numbers, so that they do not depend on the order of the rows.
+_EXACT = 1_000_000
+
+_BM25 = f"""sum(({_EXACT} * q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
+        + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * p.length / s.mean_length)))::integer)"""
 
 _CANDIDATES = f""", candidates as materialized (
     select p.branch_uuid, p.to_turn, p.level, p.artifact_no
@@ -165,11 +173,12 @@ _CANDIDATES = f""", candidates as materialized (
 )"""
 
 _SCORED = f""", spoken as materialized (
-    select w.branch_uuid, w.to_turn, w.level, w.place, sum(w.weight) as matched,
-        sum(w.weight * w.frequency * {MESSAGE_K1 + 1:.1f}::float8 / (w.frequency
+    select w.branch_uuid, w.to_turn, w.level, w.place,
+        sum(({_EXACT} * w.weight)::integer) / {_EXACT}::float8 as matched,
+        sum(({_EXACT} * w.weight * w.frequency * {MESSAGE_K1 + 1:.1f}::float8 / (w.frequency
             + {MESSAGE_K1}::float8 * ({1 - MESSAGE_B}::float8 + {MESSAGE_B}::float8
                 * (d.message_lengths[w.place] + coalesce(d.message_lengths[w.place - 1], 0))
-                / n.mean_length))) as score
+                / n.mean_length)))::integer) / {_EXACT}::float8 as score
     from (
         select m.branch_uuid, m.to_turn, m.level, m.weight, e.place, count(*) as frequency
         from matched m cross join generate_series(0, length(m.places) - 1) i
@@ -187,9 +196,11 @@ _SCORED = f""", spoken as materialized (
     where w.place <= cardinality(d.message_lengths)
     group by w.branch_uuid, w.to_turn, w.level, w.place
 ), scored as (
-    select m.branch_uuid, m.to_turn, m.level, m.artifact_no, sum(m.weight) as matched,
-        sum(m.weight * m.frequency * {K1 + 1:.1f}::float8 / (m.frequency
-            + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * m.length))) as score
+    select m.branch_uuid, m.to_turn, m.level, m.artifact_no,
+        sum(({_EXACT} * m.weight)::integer) / {_EXACT}::float8 as matched,
+        sum(({_EXACT} * m.weight * m.frequency * {K1 + 1:.1f}::float8 / (m.frequency
+            + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * m.length)))::integer)
+            / {_EXACT}::float8 as score
     from matched m group by m.branch_uuid, m.to_turn, m.level, m.artifact_no
 ), standing as (
     select n.level, n.to_turn from branch b
@@ -215,7 +226,9 @@ _SCORED = f""", spoken as materialized (
 ), ranked as (
     select w.* from weighed w cross join (
         select greatest({LEAST}::float8 * s.rarest, least(
-            {LEAST_SHARE}::float8 * (select sum(q.weight) from query q),
+            {LEAST_SHARE}::float8 * (
+                select sum(({_EXACT} * q.weight)::integer) / {_EXACT}::float8 from query q
+            ),
             {ENOUGH}::float8 * s.rarest
         )) as matched
         from stats s
