@@ -49,25 +49,26 @@ with branch as materialized (
     ) w
     group by w.term order by max(w.weight) desc, length(w.term) desc, w.term limit {QUERY_TERMS}
 ), fresh as materialized (
-    select t.branch_uuid, t.turn_no, t.message_terms
+    select t.branch_uuid, t.turn_no, t.message_terms, (
+        select sum(length(m.terms)) from unnest(t.message_terms) m (terms)
+    ) as length
     from indexed i join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
         and t.turn_no > i.to_turn
     order by t.turn_no desc limit {FRESH_TURNS}
 ), said as materialized (
-    select s.*, sum(s.frequency) over (partition by s.turn_no) as length from (
-        select f.branch_uuid, f.turn_no, u.lexeme as term,
-            sum(coalesce(cardinality(u.positions), 1)) as frequency
-        from fresh f cross join unnest(f.message_terms) m (terms) cross join unnest(m.terms) u
-        group by f.branch_uuid, f.turn_no, u.lexeme
-    ) s
+    select f.branch_uuid, f.turn_no, f.length, a.term,
+        sum(coalesce(cardinality(u.positions), 1)) as frequency
+    from fresh f cross join unnest(f.message_terms) m (terms) cross join unnest(m.terms) u
+    join asked a on a.term = u.lexeme
+    group by f.branch_uuid, f.turn_no, f.length, a.term
 ), query as materialized (
     select q.term, q.leaves, q.weight * ln(1 + (greatest(d.documents - q.documents, 0) + 0.5)
         / (q.documents + 0.5)) as weight
     from (
-        select a.term, a.weight, l.leaves, l.leaves + (
-            select count(*) from said s where s.term = a.term
-        ) as documents
-        from asked a cross join lateral (
+        select a.term, a.weight, l.leaves, l.leaves + coalesce(t.turns, 0) as documents
+        from asked a left join (
+            select s.term, count(*) as turns from said s group by s.term
+        ) t on t.term = a.term cross join lateral (
             select coalesce(sum(p.nth), 0)::float8 as leaves
             from durable_context.lineage v cross join lateral (
                 select p.nth from durable_context.postings p
@@ -120,9 +121,8 @@ _SCORED = f""", candidates as materialized (
     join query q on q.term = p.term cross join indexed i
     union all
     select s.branch_uuid, s.turn_no, 0, true, q.term, q.weight, s.frequency, s.length, m.length
-    from said s join query q on q.term = s.term cross join (
-        select avg(s.length)::float8 as length from (select distinct turn_no, length from said) s
-    ) m
+    from said s join query q on q.term = s.term
+    cross join (select greatest(avg(f.length), 1)::float8 as length from fresh f) m
 ), scored as materialized (
     select f.branch_uuid, f.to_turn, f.artifact_no, f.fresh, {_RANK} as score
     from found f group by f.branch_uuid, f.to_turn, f.artifact_no, f.fresh
