@@ -112,7 +112,9 @@ async def test_reasoning_is_in_nothing_that_others_read(client: ContextClient, p
     assert prepared
     assert len(prepared.reasoning) == 2
     kept = [prepared.messages[:-1], await branch.summaries(), await branch.checkpoints()]
-    kept += await pool.fetch("select digest, ledger, views, message_terms from durable_context.turns")
+    kept += await pool.fetch(
+        "select digest, ledger, views, message_terms from durable_context.turns"
+    )
     assert "klaxo" not in repr(kept)
     assert await branch.search("klaxophone") == ()
 
