@@ -25,6 +25,7 @@ from durable_context.branch_store import BranchRow
 from durable_context.compaction.lag import next_segment, worth_a_hint
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionRequest, CompactionResult
+from durable_context.embeddings.vectors import checked_vector
 from durable_context.errors import CompactionTimeout, CompactionUnavailable, InvalidArgument
 from durable_context.events import ContextEvent
 from durable_context.history_search import SearchHit, search_history
@@ -89,13 +90,15 @@ class Branch:
         budget: Budget,
         pending: Sequence[object] = (),
         at_turn: int | None = None,
+        query_vector: Sequence[float] | None = None,
         compact_within: timedelta | float | None = None,
     ) -> PreparedContext | BudgetExceeded:
         """The whole next request, within budget: one database read, no model, nothing written.
 
         `None` continues an open long run. `pending` holds complete tool exchanges that are not
-        recorded yet. `at_turn`: the prompt of a fork made at that turn. The same stored state and
-        input give the same bytes.
+        recorded yet. `at_turn`: the prompt of a fork made at that turn. `query_vector`: the
+        message's embedding, by the model whose vectors the worker keeps (docs/embeddings.md); turns
+        near it are retrieved, too. The same stored state and input give the same bytes.
 
         `compact_within`: where the prompt does not fit whole and turns are due, have them compacted
         first and wait, so long in all at most, in seconds or as a timedelta. A compaction that
@@ -107,7 +110,8 @@ class Branch:
         within = None
         if compact_within is not None:
             within = positive_seconds(compact_within, "compact_within")
-        call = NextCall(user_message_of(user_message), exchanges(pending), budget, at_turn)
+        vector = None if query_vector is None else checked_vector(query_vector)
+        call = NextCall(user_message_of(user_message), exchanges(pending), budget, at_turn, vector)
         return await prepare(self._resources, self._request("request"), call, within)
 
     async def record_turn(

@@ -7,6 +7,8 @@ from durable_context.database import Pool, acquired
 from durable_context.errors import BranchConflict, InvalidArgument, UnknownBranch
 from durable_context.models import Ancestor, BranchInfo
 
+TEXT_SEARCH = "english"
+
 
 class BranchRow(NamedTuple):
     """What of a branch never changes."""
@@ -16,6 +18,7 @@ class BranchRow(NamedTuple):
     fork_turn: int | None
     encoding: str
     parent_uuid: UUID | None
+    text_search: str | None = None
 
 
 class BranchFigures(NamedTuple):
@@ -35,24 +38,50 @@ class BranchStore:
         self._tenant = tenant
 
     async def open(
-        self, conversation_id: str, branch_id: str, *, encoding: str, text_search: str
+        self, conversation_id: str, branch_id: str, *, encoding: str, text_search: str | None
     ) -> BranchRow:
-        """The branch, made if absent. One round trip when it exists."""
+        """The branch, made if absent. One round trip when it exists.
+
+        Raises InvalidArgument where it cannot be made, or is there, with that `text_search`.
+        """
         row = await self._find(conversation_id, branch_id)
         if row is None:
-            async with acquired(self._pool) as connection:
-                await connection.execute(
-                    "insert into durable_context.branches"
-                    " (tenant, conversation_id, branch_id, encoding, text_search)"
-                    " values ($1, $2, $3, $4, $5::text::regconfig) on conflict do nothing",
-                    self._tenant,
-                    conversation_id,
-                    branch_id,
-                    encoding,
-                    text_search,
-                )
+            await self._make(
+                conversation_id,
+                branch_id,
+                encoding,
+                TEXT_SEARCH if text_search is None else text_search,
+            )
             row = await self.find(conversation_id, branch_id)
+        if text_search is not None and text_search != row.text_search:
+            raise InvalidArgument(
+                f"text_search={text_search!r:.80}; branch {branch_id!r} of the conversation was"
+                f" made with {row.text_search!r}, which cannot be changed"
+            )
         return row
+
+    async def _make(
+        self, conversation_id: str, branch_id: str, encoding: str, text_search: str
+    ) -> None:
+        async with acquired(self._pool) as connection:
+            known: list[str] = await connection.fetchval(
+                "select array_agg(c.cfgname::text order by c.cfgname) from pg_catalog.pg_ts_config c"
+                " where pg_catalog.pg_ts_config_is_visible(c.oid)"
+            )
+            if text_search not in known:
+                raise InvalidArgument(
+                    f"text_search={text_search!r:.80}; allowed are {', '.join(known)}"
+                )
+            await connection.execute(
+                "insert into durable_context.branches"
+                " (tenant, conversation_id, branch_id, encoding, text_search)"
+                " values ($1, $2, $3, $4, $5::text::regconfig) on conflict do nothing",
+                self._tenant,
+                conversation_id,
+                branch_id,
+                encoding,
+                text_search,
+            )
 
     async def find(self, conversation_id: str, branch_id: str) -> BranchRow:
         """The branch, or UnknownBranch."""
@@ -68,7 +97,7 @@ class BranchStore:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
                 "select b.branch_uuid, p.branch_id as parent_id, b.fork_turn, b.encoding,"
-                " b.parent_uuid"
+                " b.parent_uuid, b.text_search::text as text_search"
                 " from durable_context.branches b"
                 " left join durable_context.branches p"
                 " on p.tenant = b.tenant and p.branch_uuid = b.parent_uuid"

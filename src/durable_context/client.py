@@ -104,11 +104,19 @@ class ContextClient:
             contents=contents,
         )
 
-    async def open_branch(self, conversation_id: str, branch_id: str = "main") -> Branch:
-        """The branch, made if absent. Raises InvalidId."""
+    async def open_branch(
+        self, conversation_id: str, branch_id: str = "main", *, text_search: str | None = None
+    ) -> Branch:
+        """The branch, made if absent.
+
+        `text_search`: the language its words are reduced to stems in, for retrieval; a text search
+        configuration of PostgreSQL such as "english", which a new branch has by default, "german",
+        or "simple" for any other. Scripts written without spaces are found in all of them. It stays
+        as it was made, for forks too. Raises InvalidId, InvalidArgument.
+        """
         check_ids(conversation_id=conversation_id, branch_id=branch_id)
         row = await self._branches.open(
-            conversation_id, branch_id, encoding=self._encoding, text_search="english"
+            conversation_id, branch_id, encoding=self._encoding, text_search=text_search
         )
         return self._branch(conversation_id, branch_id, row)
 

@@ -9,7 +9,6 @@ import pytest
 from durable_context import Budget, CompactionPolicy, ContextClient
 from durable_context.database import Pool
 from durable_context.errors import InvalidTurn
-from durable_context.prompts.state import READ_PROMPT
 from tests.compacting import compact_all, compact_once
 from tests.prompts import check_prompt, kinds, raw_turns
 from tests.turns import chat, exchange, numbered
@@ -159,66 +158,3 @@ async def test_secrets_are_gone_from_prompts_once_their_turn_is_compacted(
     assert prepared
     assert "retrieved" in kinds(prepared)
     assert secret not in str(prepared.messages)
-
-
-async def test_the_hot_read_uses_the_indexes(
-    client: ContextClient, pool: Pool, connection: "asyncpg.Connection[asyncpg.Record]"
-):
-    branch = await client.open_branch("c")
-    for n in range(1, 60):
-        await branch.record_turn(numbered(n))
-    await compact_all(pool, branch.branch_uuid)
-    await connection.execute("set session_replication_role = replica")  # no triggers
-    await connection.execute(OTHER_BRANCHES)
-    await connection.execute("vacuum analyze")
-    async with client._resources.pool.acquire() as same_settings:
-        statement = await same_settings.prepare(READ_PROMPT)
-        (explained,) = await statement.explain(
-            "default", branch.branch_uuid, 2, 8, 8000, 4000, "Where is SHP-0009?", 3
-        )
-    nodes = list(_nodes(explained["Plan"]))
-    scanned = {n["Relation Name"] for n in nodes if n["Node Type"] == "Seq Scan"}
-    assert scanned <= {"artifacts", "artifact_contents", "artifact_summaries"}  # empty here
-    assert {"turns_pkey", "postings_pkey"} <= {node.get("Index Name") for node in nodes}
-
-
-OTHER_BRANCHES = """
-with made as (
-    insert into durable_context.branches (tenant, conversation_id, branch_id, encoding, text_search,
-        head_turn, checkpoint_turn, indexed_documents, indexed_terms)
-    select tenant, 'other ' || n, 'main', encoding, text_search, head_turn, checkpoint_turn,
-        indexed_documents, indexed_terms
-    from durable_context.branches, generate_series(1, 150) n returning branch_uuid
-), lineage as (
-    insert into durable_context.lineage
-    select l.tenant, made.branch_uuid, 0, made.branch_uuid, l.from_turn, l.to_turn,
-        l.compacted_turn, l.artifact_limit
-    from durable_context.lineage l, made
-    union all
-    select 'default', gen_random_uuid(), 0, gen_random_uuid(), 1, 1, 1, 1
-    from generate_series(1, 10000)
-), turns as (
-    insert into durable_context.turns
-    select (jsonb_populate_record(t, jsonb_build_object('branch_uuid', made.branch_uuid))).*
-    from durable_context.turns t, made
-), postings as (
-    insert into durable_context.postings
-    select made.branch_uuid, term, to_turn, from_turn, frequency, length
-    from durable_context.postings, made
-), summaries as (
-    insert into durable_context.summaries
-    select (jsonb_populate_record(s, jsonb_build_object(
-        'branch_uuid', made.branch_uuid, 'summary_id', gen_random_uuid()))).*
-    from durable_context.summaries s, made
-)
-insert into durable_context.checkpoints
-select (jsonb_populate_record(c, jsonb_build_object(
-    'branch_uuid', made.branch_uuid, 'checkpoint_id', gen_random_uuid()))).*
-from durable_context.checkpoints c, made
-"""
-
-
-def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node.get("Plans", ()):
-        yield from _nodes(child)

@@ -11,7 +11,7 @@ from durable_context.contracts import CompactionRequest
 from durable_context.models import Message
 from durable_context.prompts.assembly import assemble
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
-from durable_context.prompts.state import PromptState, read_prompt_state
+from durable_context.prompts.state import PromptState, Search, read_prompt_state
 from durable_context.resources import Resources
 from durable_context.search_queries import search_query
 from durable_context.text import message_text
@@ -22,12 +22,15 @@ _UNCUT = ("instructions", "task", "pending", "user")
 
 
 class NextCall(NamedTuple):
-    """What a prompt is for: sendable messages and a budget. `at_turn`: of a fork made there."""
+    """What a prompt is for: sendable messages and a budget. `at_turn`: of a fork made there.
+    `vector`: the message's embedding.
+    """
 
     message: Message | None
     pending: tuple[Message, ...]
     budget: Budget
-    at_turn: int | None
+    at_turn: int | None = None
+    vector: Sequence[float] | None = None
 
 
 async def prepare(
@@ -59,12 +62,13 @@ async def prepare(
 async def _prepared(
     shared: Resources, request: CompactionRequest, call: NextCall
 ) -> tuple[PromptState, PreparedContext | BudgetExceeded]:
-    message, pending, budget, at_turn = call
+    message, pending, budget, at_turn, vector = call
+    query = search_query(message_text(message)) if message else None
     state = await read_prompt_state(
         shared.pool,
         shared.tenant,
         request.branch_uuid,
-        search_query(message_text(message)) if message else None,
+        Search(query, vector),
         request.policy,
         at_turn,
         budget.model,

@@ -13,7 +13,7 @@ what they hold.
 """
 
 # $1 tenant, $2 branch, $3 keep_raw_turns, $4 turns before the first compaction, $5 run_raw_tokens,
-# $6 raw_result_tokens; with retrieval $7 to $11, see ranking(); at an earlier turn one more, $at.
+# $6 raw_result_tokens; with retrieval $7 to $11, see ranking().
 
 _HEAD = """
 with branch as materialized (
@@ -148,29 +148,33 @@ left join durable_context.visible_checkpoints c
 _CALIBRATION = """,
     (select json_agg(json_build_array(k.kind, k.reports, k.peak))
         from durable_context.token_calibrations k
-        where k.tenant = $1 and k.model = $model and k.encoding = b.encoding) as calibration"""
-
-# Half of a small statement's time is setting up what it does not run.
-_PLAIN = _TAIL + _SELECT + _NOT_RETRIEVED + _FROM
-
-
-def _searching(bounds: Bounds) -> str:
-    return _TAIL + ranking(bounds) + _FOUND + _SELECT + _RETRIEVED + _FROM
-
-
-def read_prompt(bounds: Bounds) -> str:
-    """The statement with retrieval, of which `bounds` say how much of the index it reads."""
-    return _HEAD + _searching(bounds)
-
-
-READ_PROMPT = read_prompt(BOUNDS)
-READ_PROMPT_AT = (_HEAD_AT + _searching(BOUNDS)).replace("$at", "$12")
-READ_WITHOUT_RETRIEVAL = _HEAD + _PLAIN
-READ_WITHOUT_RETRIEVAL_AT = (_HEAD_AT + _PLAIN).replace("$at", "$7")
+        where k.tenant = $1 and k.model = $model::text
+            and k.encoding = b.encoding) as calibration"""
 
 
 @cache
-def with_calibration(statement: str, parameter: int) -> str:
-    """The statement that also reads this, of the model that is its parameter of that number."""
-    read = _CALIBRATION.replace("$model", f"${parameter}::text")
-    return statement.removesuffix(_FROM) + read + _FROM
+def read_prompt(
+    bounds: Bounds | None = BOUNDS,
+    *,
+    similar: bool = False,
+    at_turn: bool = False,
+    model: bool = False,
+) -> str:
+    """The statement; `bounds` say how much of the index it reads, None that it searches nothing:
+    half of a small statement's time is setting up what it does not run.
+
+    Its parameters are those above, then a vector if it searches by one (`similar`), the turn if it
+    reads the branch as a fork made there would be, and the model whose calibration it reads.
+    """
+    given = 6 if bounds is None else 11
+    statement = _HEAD_AT if at_turn else _HEAD
+    statement += _TAIL + (ranking(bounds, similar=similar) + _FOUND if bounds else "") + _SELECT
+    statement += _RETRIEVED if bounds else _NOT_RETRIEVED
+    statement += (_CALIBRATION if model else "") + _FROM
+    for name, used in (("$vector", similar), ("$at", at_turn), ("$model", model)):
+        given += used
+        statement = statement.replace(name, f"${given}") if used else statement
+    return statement
+
+
+READ_PROMPT = read_prompt()

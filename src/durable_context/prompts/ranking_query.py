@@ -8,6 +8,8 @@ with all terms. So the work is bounded, however long the lineage.
 
 from typing import Final, NamedTuple
 
+from durable_context.embeddings.query import similar_leaves
+
 QUERY_TERMS: Final = 64
 """Terms of a query that are looked at: whole words before those of earlier turns, long ones before
 short ones.
@@ -29,6 +31,10 @@ class Bounds(NamedTuple):
 
 
 BOUNDS: Final = Bounds(terms=40, whole=2_000, newest=48, candidates=24)
+SIMILAR: Final = 2.0
+"""Where the query has a vector: what the leaf nearest to it gets, as a term would that no leaf has,
+so many times. Others get less, down to nothing for the last of those that are found.
+"""
 FRESH_TURNS: Final = 64
 """Turns that no leaf covers yet and that stand as digests: so many of the newest are candidates."""
 
@@ -122,7 +128,7 @@ _BM25 = f"""sum(({_EXACT} * q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.f
         + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * p.length / s.mean_length)))::integer)"""
 
 _CANDIDATES = f""", candidates as materialized (
-    select p.branch_uuid, p.to_turn, p.level, p.artifact_no
+    (select p.branch_uuid, p.to_turn, p.level, p.artifact_no
     from branch b cross join stats s cross join lists q
     join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
     cross join lateral (
@@ -135,7 +141,7 @@ _CANDIDATES = f""", candidates as materialized (
     ) p
     group by p.branch_uuid, p.to_turn, p.level, p.artifact_no
     order by {_BM25} desc, p.to_turn desc, p.level, p.artifact_no, p.branch_uuid
-    limit {{bounds.candidates}}
+    limit {{bounds.candidates}}){{similar_candidates}}
 ), fresh as materialized (
     select t.branch_uuid, t.turn_no, t.message_terms, (
         select coalesce(sum(length(m.terms)), 0) from unnest(t.message_terms) m (terms)
@@ -169,7 +175,7 @@ _CANDIDATES = f""", candidates as materialized (
         string_agg(set_byte('\\x00', 0, least(m.place, 255)::integer), '' order by m.place)
     from fresh f cross join unnest(f.message_terms) with ordinality m (terms, place)
     cross join unnest(m.terms) u join query q on q.term = u.lexeme
-    group by f.branch_uuid, f.turn_no, f.length, q.term, q.weight
+    group by f.branch_uuid, f.turn_no, f.length, q.term, q.weight{{similar_matched}}
 )"""
 
 _SCORED = f""", spoken as materialized (
@@ -227,7 +233,8 @@ _SCORED = f""", spoken as materialized (
     select w.* from weighed w cross join (
         select greatest({LEAST}::float8 * s.rarest, least(
             {LEAST_SHARE}::float8 * (
-                select sum(({_EXACT} * q.weight)::integer) / {_EXACT}::float8 from query q
+                select coalesce(sum(({_EXACT} * q.weight)::integer), 0) / {_EXACT}::float8
+                from query q
             ),
             {ENOUGH}::float8 * s.rarest
         )) as matched
@@ -245,6 +252,42 @@ _SCORED = f""", spoken as materialized (
 )"""
 
 
-def ranking(bounds: Bounds = BOUNDS) -> str:
-    """The part of the statement, up to `hits`."""
-    return _ASKED + (_LISTS + _CANDIDATES).format(bounds=bounds) + _SCORED
+# The turn nearest to the query's vector holds a term of its own, whose weight is the nearness.
+_SIMILAR = f""", nearest as materialized (
+    select n.branch_uuid, n.to_turn, n.turn_no, {SIMILAR}::float8 * s.rarest * coalesce(
+        (n.similarity - min(n.similarity) over ())
+            / nullif(max(n.similarity) over () - min(n.similarity) over (), 0), 1
+    ) as weight
+    from branch b cross join stats s
+    cross join {similar_leaves(vector="$vector", up_to="b.checkpoint_turn")} n
+)"""
+_SIMILAR_CANDIDATES = """
+    union
+    select n.branch_uuid, n.to_turn, 0::smallint, 0 from nearest n
+"""
+_SIMILAR_MATCHED = """
+    union all
+    select n.branch_uuid, n.to_turn, 0, 0, '', n.weight, 1, 1, (
+        select string_agg(set_byte('\\x00', 0, least(p.place, 255)::integer), '' order by p.place)
+        from generate_series(
+            w.before + 1, w.before + d.turn_messages[n.turn_no - d.from_turn + 1]
+        ) p (place)
+    )
+    from nearest n join documents d on d.branch_uuid = n.branch_uuid and d.to_turn = n.to_turn
+        and d.level = 0 and d.artifact_no = 0
+    cross join lateral (
+        select coalesce(sum(u.messages), 0) as before
+        from unnest(d.turn_messages[:n.turn_no - d.from_turn]) u (messages)
+    ) w
+    where n.weight > 0
+"""
+
+
+def ranking(bounds: Bounds = BOUNDS, *, similar: bool = False) -> str:
+    """The part of the statement, up to `hits`. `similar`: also by $vector, the query's."""
+    candidates = (_LISTS + _CANDIDATES).format(
+        bounds=bounds,
+        similar_candidates=_SIMILAR_CANDIDATES if similar else "",
+        similar_matched=_SIMILAR_MATCHED if similar else "",
+    )
+    return _ASKED + (_SIMILAR if similar else "") + candidates + _SCORED

@@ -16,15 +16,10 @@ from durable_context.database import Pool, acquired
 from durable_context.errors import InvalidArgument, UnknownBranch
 from durable_context.models import LedgerKind, Message
 from durable_context.policy import CompactionPolicy
-from durable_context.prompts.query import (
-    READ_PROMPT,
-    READ_PROMPT_AT,
-    READ_WITHOUT_RETRIEVAL,
-    READ_WITHOUT_RETRIEVAL_AT,
-    with_calibration,
-)
+from durable_context.prompts.query import read_prompt
+from durable_context.prompts.ranking_query import BOUNDS
 from durable_context.prompts.retrieved import Retrieved, read_retrieved
-from durable_context.search_queries import SearchQuery
+from durable_context.search_queries import NOTHING, SearchQuery
 from durable_context.tokens import token_counter
 from durable_context.turns.ledger import ledger_line
 from durable_context.turns.sendable import sendable
@@ -97,21 +92,38 @@ class PromptState(NamedTuple):
     calibration: tuple[Learned, ...] = ()
 
 
+class Search(NamedTuple):
+    """What is searched for: a query, None for the open run's own terms, and its vector if any."""
+
+    query: SearchQuery | None
+    vector: Sequence[float] | None = None
+
+    @property
+    def asks(self) -> bool:
+        return self.query is None or self.query != NOTHING or self.vector is not None
+
+    def arguments(self) -> list[Any]:
+        if self.query is None:
+            return [None, [], [], 1.0]
+        query = self.query
+        return [query.text, list(query.terms), list(query.weights), query.context_weight]
+
+
 async def read_prompt_state(
     pool: Pool,
     tenant: str,
     branch_uuid: UUID,
-    query: SearchQuery | None,
+    search: Search,
     policy: CompactionPolicy,
     at_turn: int | None = None,
     model: str | None = None,
 ) -> PromptState:
-    """One statement, which writes nothing. A query of None asks with the open run's own terms.
+    """One statement, which writes nothing.
 
     `at_turn`: the branch as a fork made there would be. `model`: whose tokens are to be counted.
     Raises UnknownBranch, InvalidArgument.
     """
-    row = await _read(pool, tenant, branch_uuid, query, policy, at_turn, model)
+    row = await _read(pool, tenant, branch_uuid, search, policy, at_turn, model)
     if row is None:
         raise UnknownBranch(f"there is no branch {branch_uuid} for tenant {tenant!r}")
     if row["head_turn"] > row["newest_turn"]:
@@ -134,33 +146,28 @@ async def _read(
     pool: Pool,
     tenant: str,
     branch_uuid: UUID,
-    query: SearchQuery | None,
+    search: Search,
     policy: CompactionPolicy,
     at_turn: int | None,
     model: str | None,
 ) -> asyncpg.Record | None:
+    searches = bool(policy.retrieved_blocks and policy.retrieved_tokens and search.asks)
     first = policy.segment_turns + policy.keep_raw_turns
     arguments: list[Any] = [tenant, branch_uuid, policy.keep_raw_turns, first]
     arguments += [policy.run_raw_tokens, policy.raw_result_tokens]
-    statement, at_statement = READ_WITHOUT_RETRIEVAL, READ_WITHOUT_RETRIEVAL_AT
-    if policy.retrieved_blocks and policy.retrieved_tokens:
-        statement, at_statement = READ_PROMPT, READ_PROMPT_AT
-        arguments += [*_asked(query), policy.retrieved_blocks]
-    if at_turn is not None:
-        statement = at_statement
-        arguments.append(at_turn)
-    if model is not None:
-        arguments.append(model)
-        statement = with_calibration(statement, len(arguments))
+    if searches:
+        arguments += [*search.arguments(), policy.retrieved_blocks]
+    similar = searches and search.vector is not None
+    arguments += [search.vector] if similar else []
+    arguments += [each for each in (at_turn, model) if each is not None]
+    statement = read_prompt(
+        BOUNDS if searches else None,
+        similar=similar,
+        at_turn=at_turn is not None,
+        model=model is not None,
+    )
     async with acquired(pool) as connection:
         return await connection.fetchrow(statement, *arguments)
-
-
-def _asked(query: SearchQuery | None) -> list[Any]:
-    """What is searched with; without a query the open run's own terms."""
-    if query is None:
-        return [None, [], [], 1.0]
-    return [query.text, list(query.terms), list(query.weights), query.context_weight]
 
 
 def _list(text: str | None) -> list[Any]:
