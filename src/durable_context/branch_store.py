@@ -65,8 +65,8 @@ class BranchStore:
     ) -> None:
         async with acquired(self._pool) as connection:
             known: list[str] = await connection.fetchval(
-                "select array_agg(c.cfgname::text order by c.cfgname) from pg_catalog.pg_ts_config c"
-                " where pg_catalog.pg_ts_config_is_visible(c.oid)"
+                "select array_agg(c.cfgname::text order by c.cfgname)"
+                " from pg_catalog.pg_ts_config c where pg_catalog.pg_ts_config_is_visible(c.oid)"
             )
             if text_search not in known:
                 raise InvalidArgument(

@@ -6,7 +6,8 @@ from typing import Final
 
 from durable_context.prompts import ranking_query
 from durable_context.prompts.query import EXCERPT_BYTES
-from durable_context.prompts.ranking_query import K1, QUERY_TERMS, B
+from durable_context.prompts.ranking_query import K1, B
+from durable_context.prompts.term_query import QUERY_TERMS
 
 WEAKEST: Final = 0.2
 """Share of the best hit's score below which a hit is noise, as is a passage within its hit."""

@@ -33,8 +33,11 @@ nodes as materialized (
 _MESSAGES = """
 turns as materialized (
     select n.to_turn, t.turn_no, t.message_terms
-    from nodes n join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
-        and t.turn_no between n.from_turn and n.to_turn
+    from nodes n cross join lateral ( -- offset: or the planner, which expects many nodes, reads all
+        select t.turn_no, t.message_terms from durable_context.visible_turns t
+        where t.tenant = $1 and t.seen_by = $2 and t.turn_no between n.from_turn and n.to_turn
+        offset 0
+    ) t
     where n.level = 0
 ),
 messages as materialized (

@@ -9,11 +9,8 @@ with all terms. So the work is bounded, however long the lineage.
 from typing import Final, NamedTuple
 
 from durable_context.embeddings.query import similar_leaves
+from durable_context.prompts.term_query import EXACT, WEIGHED_TERMS
 
-QUERY_TERMS: Final = 64
-"""Terms of a query that are looked at: whole words before those of earlier turns, long ones before
-short ones.
-"""
 HITS: Final = 3
 """Hits for each block that a prompt may show: hits that stand side by side share one."""
 
@@ -35,9 +32,6 @@ SIMILAR: Final = 2.0
 """Where the query has a vector: what the leaf nearest to it gets, as a term would that no leaf has,
 so many times. Others get less, down to nothing for the last of those that are found.
 """
-FRESH_TURNS: Final = 64
-"""Turns that no leaf covers yet and that stand as digests: so many of the newest are candidates."""
-
 K1: Final = 0.9
 B: Final = 0.5
 MESSAGE_K1: Final = 0.9
@@ -60,60 +54,6 @@ BESIDE_BEST: Final = 0.5
 LEAST: Final = 0.15
 """... and never less than this of one such term: common words do not retrieve."""
 
-# $1 tenant, $2 branch, $7 query or null, $8 terms taken as they are with $9 weights, $10 weight of
-# the terms of the last turn and of the open run's first, $11 blocks.
-
-_ASKED = f""", stats as materialized (
-    select coalesce(sum(d.nth), 0)::float8 as leaves,
-        coalesce(sum(d.total_length)::float8 / nullif(sum(d.nth), 0), (
-            select avg(i.length)::float8 from durable_context.lineage a
-            join durable_context.indexed_documents i on i.branch_uuid = a.ancestor_uuid
-                and i.artifact_no > 0 and i.artifact_no <= a.artifact_limit
-            where a.tenant = $1 and a.branch_uuid = $2
-        ), 1) as mean_length,
-        ln(2 * coalesce(sum(d.nth), 0)::float8 + 2) as rarest
-    from branch b join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
-    cross join lateral (
-        select d.nth, d.total_length from durable_context.indexed_documents d
-        where d.branch_uuid = a.ancestor_uuid and d.level = 0 and d.artifact_no = 0
-            and d.to_turn <= least(a.compacted_turn, b.checkpoint_turn)
-        order by d.to_turn desc limit 1
-    ) d
-), asked as materialized (
-    select w.term, max(w.weight) as weight
-    from branch b cross join lateral (
-        select u.lexeme as term, 1::float8 as weight
-        from unnest(to_tsvector(b.text_search, $7::text)) u
-        union all
-        select t.term, t.weight from unnest($8::text[], $9::float8[]) t (term, weight)
-        union all
-        select u.lexeme, $10::float8
-        from durable_context.visible_turns t cross join unnest(t.message_terms) m (terms)
-        cross join unnest(m.terms) u
-        where $10::float8 > 0 and t.tenant = $1 and t.seen_by = $2
-            and t.turn_no in (b.head_turn, b.open_run_turn) and u.lexeme !~ '^=([0-9]{{4}}|--)'
-    ) w
-    where not exists (
-        select from durable_context.visible_turns t
-        where t.tenant = $1 and t.seen_by = $2 and t.turn_no in (b.head_turn, b.head_turn - 1)
-            and w.term = any (t.speakers)
-    )
-    group by w.term order by max(w.weight) desc, length(w.term) desc, w.term limit {QUERY_TERMS}
-), query as materialized (
-    select q.term, d.leaves,
-        q.weight * ln(1 + (greatest(s.leaves - d.leaves, 0) + 0.5) / (d.leaves + 0.5)) as weight
-    from branch b cross join stats s cross join asked q cross join lateral (
-        select coalesce(sum(p.nth), 0)::float8 as leaves
-        from durable_context.lineage a cross join lateral (
-            select p.nth from durable_context.postings p
-            where p.branch_uuid = a.ancestor_uuid and p.term = q.term and p.level = 0
-                and p.artifact_no = 0 and p.to_turn <= least(a.compacted_turn, b.checkpoint_turn)
-            order by p.to_turn desc limit 1
-        ) p
-        where a.tenant = $1 and a.branch_uuid = $2
-    ) d
-)"""
-
 _LISTS = """, lists as materialized (
     select q.term, q.weight,
         case when sum(q.leaves) over (order by q.leaves, q.term) <= {bounds.whole}
@@ -121,10 +61,7 @@ _LISTS = """, lists as materialized (
     from (select * from query order by weight desc, term limit {bounds.terms}) q
 )"""
 
-# Sums of scores are of whole numbers, so that they do not depend on the order of the rows.
-_EXACT = 1_000_000
-
-_BM25 = f"""sum(({_EXACT} * q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
+_BM25 = f"""sum(({EXACT} * q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
         + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * p.length / s.mean_length)))::integer)"""
 
 _CANDIDATES = f""", candidates as materialized (
@@ -142,13 +79,6 @@ _CANDIDATES = f""", candidates as materialized (
     group by p.branch_uuid, p.to_turn, p.level, p.artifact_no
     order by {_BM25} desc, p.to_turn desc, p.level, p.artifact_no, p.branch_uuid
     limit {{bounds.candidates}}){{similar_candidates}}
-), fresh as materialized (
-    select t.branch_uuid, t.turn_no, t.message_terms, (
-        select coalesce(sum(length(m.terms)), 0) from unnest(t.message_terms) m (terms)
-    ) as length
-    from tail x join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
-        and t.turn_no = x.turn_no
-    where x.raw is not true order by t.turn_no desc limit {FRESH_TURNS}
 ), documents as materialized (
     select d.branch_uuid, d.to_turn, d.level, d.artifact_no, d.from_turn, d.turn_messages,
         d.message_lengths
@@ -170,21 +100,20 @@ _CANDIDATES = f""", candidates as materialized (
     ) p
     join query q on q.term = p.term cross join stats s
     union all
-    select f.branch_uuid, f.turn_no, -1, 0, q.term, q.weight, count(*),
-        f.length / greatest(avg(f.length) over (), 1),
-        string_agg(set_byte('\\x00', 0, least(m.place, 255)::integer), '' order by m.place)
-    from fresh f cross join unnest(f.message_terms) with ordinality m (terms, place)
-    cross join unnest(m.terms) u join query q on q.term = u.lexeme
-    group by f.branch_uuid, f.turn_no, f.length, q.term, q.weight{{similar_matched}}
+    select f.branch_uuid, f.turn_no, -1, 0, q.term, q.weight, f.frequency, f.length, f.places
+    from fresh_postings f join query q on q.term = f.term{{similar_matched}}
 )"""
 
-_SCORED = f""", spoken as materialized (
+_SCORED = f""", said as materialized (
+    select greatest(2 * avg(u.length), 1)::float8 as mean_length
+    from documents d cross join unnest(d.message_lengths) u (length)
+), spoken as materialized (
     select w.branch_uuid, w.to_turn, w.level, w.place,
-        sum(({_EXACT} * w.weight)::integer) / {_EXACT}::float8 as matched,
-        sum(({_EXACT} * w.weight * w.frequency * {MESSAGE_K1 + 1:.1f}::float8 / (w.frequency
+        sum(({EXACT} * w.weight)::integer) / {EXACT}::float8 as matched,
+        sum(({EXACT} * w.weight * w.frequency * {MESSAGE_K1 + 1:.1f}::float8 / (w.frequency
             + {MESSAGE_K1}::float8 * ({1 - MESSAGE_B}::float8 + {MESSAGE_B}::float8
                 * (d.message_lengths[w.place] + coalesce(d.message_lengths[w.place - 1], 0))
-                / n.mean_length)))::integer) / {_EXACT}::float8 as score
+                / n.mean_length)))::integer) / {EXACT}::float8 as score
     from (
         select m.branch_uuid, m.to_turn, m.level, m.weight, e.place, count(*) as frequency
         from matched m cross join generate_series(0, length(m.places) - 1) i
@@ -195,18 +124,15 @@ _SCORED = f""", spoken as materialized (
     ) w
     join documents d on d.branch_uuid = w.branch_uuid and d.to_turn = w.to_turn
         and d.level = w.level and d.artifact_no = 0
-    cross join (
-        select greatest(2 * avg(u.length), 1)::float8 as mean_length
-        from documents d cross join unnest(d.message_lengths) u (length)
-    ) n
+    cross join said n
     where w.place <= cardinality(d.message_lengths)
     group by w.branch_uuid, w.to_turn, w.level, w.place
 ), scored as (
     select m.branch_uuid, m.to_turn, m.level, m.artifact_no,
-        sum(({_EXACT} * m.weight)::integer) / {_EXACT}::float8 as matched,
-        sum(({_EXACT} * m.weight * m.frequency * {K1 + 1:.1f}::float8 / (m.frequency
+        sum(({EXACT} * m.weight)::integer) / {EXACT}::float8 as matched,
+        sum(({EXACT} * m.weight * m.frequency * {K1 + 1:.1f}::float8 / (m.frequency
             + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * m.length)))::integer)
-            / {_EXACT}::float8 as score
+            / {EXACT}::float8 as score
     from matched m group by m.branch_uuid, m.to_turn, m.level, m.artifact_no
 ), standing as (
     select n.level, n.to_turn from branch b
@@ -232,10 +158,7 @@ _SCORED = f""", spoken as materialized (
 ), ranked as (
     select w.* from weighed w cross join (
         select greatest({LEAST}::float8 * s.rarest, least(
-            {LEAST_SHARE}::float8 * (
-                select coalesce(sum(({_EXACT} * q.weight)::integer), 0) / {_EXACT}::float8
-                from query q
-            ),
+            {LEAST_SHARE}::float8 * (select t.weight from total t),
             {ENOUGH}::float8 * s.rarest
         )) as matched
         from stats s
@@ -284,10 +207,13 @@ _SIMILAR_MATCHED = """
 
 
 def ranking(bounds: Bounds = BOUNDS, *, similar: bool = False) -> str:
-    """The part of the statement, up to `hits`. `similar`: also by $vector, the query's."""
+    """The part of the statement, up to `hits`; $11 is the number of blocks.
+
+    `similar`: also by $vector, the query's.
+    """
     candidates = (_LISTS + _CANDIDATES).format(
         bounds=bounds,
         similar_candidates=_SIMILAR_CANDIDATES if similar else "",
         similar_matched=_SIMILAR_MATCHED if similar else "",
     )
-    return _ASKED + (_SIMILAR if similar else "") + candidates + _SCORED
+    return WEIGHED_TERMS + (_SIMILAR if similar else "") + candidates + _SCORED
