@@ -1,9 +1,7 @@
 """The pre-call path: what a prompt is made of, and that it is one read."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import asyncpg
 import pytest
 
 from durable_context import Budget, CompactionPolicy, ContextClient
@@ -158,3 +156,19 @@ async def test_secrets_are_gone_from_prompts_once_their_turn_is_compacted(
     assert prepared
     assert "retrieved" in kinds(prepared)
     assert secret not in str(prepared.messages)
+
+
+async def test_the_read_before_a_model_call_is_planned_once(make_client: Any, pool: Pool):
+    client = await make_client(max_connections=1)
+    branch = await client.open_branch("c")
+    for n in range(1, 15):
+        await branch.record_turn(numbered(n))
+    await compact_all(pool, branch.branch_uuid)
+    for n in range(1, 5):
+        assert await branch.prepare(f"Where is SHP-{n:04d}?", budget=WIDE)
+    async with client._resources.pool.acquire() as connection:
+        [planned] = await connection.fetch(
+            "select generic_plans, custom_plans from pg_prepared_statements"
+            " where statement like '%candidates' || ' as materialized%'"
+        )
+    assert (planned["generic_plans"], planned["custom_plans"]) == (4, 0)

@@ -39,16 +39,18 @@ class TurnPassage(NamedTuple):
     start: int
     end: int
 
-    def line(self, *, labelled: bool = True, dated: bool = True) -> str:
-        """The passage on one line, without secrets."""
+    def line(self) -> str:
+        """The passage on one line, with turn and day and without secrets."""
+        return f"{_label(self.turn)}{self.said()}"
+
+    def said(self) -> str:
+        """The line without turn and day."""
         message = self.turn.messages[self.position]
         speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
         before = "… " if self.start else ""
         after = " …" if self.end < len(self.text) else ""
         said = f"{before}{quoted(self.text, self.start, self.end).strip()}{after}"
-        date = f", {self.turn.occurred_at:%Y-%m-%d}" if dated else ""
-        label = f"[turn {self.turn.turn_no}{date}] " if labelled else ""
-        return f"{label}{speaker}: {one_line(said)}\n"
+        return f"{speaker}: {one_line(said)}\n"
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,19 @@ class MessageExcerpt:
         return f"{self.turn.occurred_at:%Y-%m-%d}"
 
     def line(self, *, labelled: bool, dated: bool) -> str:
-        passage = self._passage
-        return passage.line(labelled=labelled, dated=dated) if passage else ""
+        label = _label(self.turn, dated=dated) if labelled else ""
+        return f"{label}{self._said}" if self._said else ""
 
     @cached_property
-    def _passage(self) -> TurnPassage | None:
+    def _said(self) -> str:
         text = _quotable(self.turn.messages[self.position])
         if not text:
-            return None
+            return ""
         start, end = 0, len(text)
         if len(text) > WHOLE:
             best = _best_passage(text, self.terms)
             _, start, end = best or _window(text, [], 0)
-        return TurnPassage(self.worth, self.turn, self.position, text, start, end)
+        return TurnPassage(self.worth, self.turn, self.position, text, start, end).said()
 
 
 def heaviest_of(terms: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -114,6 +116,11 @@ def turn_passages(turns: Sequence[RetrievedTurn], terms: Terms) -> list[TurnPass
                 score, start, end = best
                 found.append(TurnPassage(score, turn, position, text, start, end))
     return found
+
+
+def _label(turn: RetrievedTurn, *, dated: bool = True) -> str:
+    date = f", {turn.occurred_at:%Y-%m-%d}" if dated else ""
+    return f"[turn {turn.turn_no}{date}] "
 
 
 def _quotable(message: Message) -> str:

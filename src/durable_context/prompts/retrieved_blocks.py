@@ -49,10 +49,12 @@ class _Excerpt(Protocol):
 
 @dataclass
 class _Document:
-    """Something found, with what of it is quoted so far. `head` introduces it, once it is."""
+    """Something found, with what of it is quoted so far. `head` introduces it, once it is; what
+    stands beside the first of its block has none.
+    """
 
     found: Retrieved
-    head: str
+    head: str = ""
     chosen: list[_Excerpt] = field(default_factory=list[_Excerpt])
 
     @property
@@ -110,12 +112,12 @@ def _groups(
     """
     groups: list[list[_Document]] = []
     for each in found:
-        document = _Document(each, _head(each, standing, counter))
+        document = _Document(each)
         beside = next((group for group in groups if _follows(document, group)), None)
         if beside is not None:
-            document.head = ""  # the block has one
             beside.append(document)
         elif len(groups) < blocks and not any(_overlaps(document, group) for group in groups):
+            document.head = _head(each, standing, counter)
             groups.append([document])
     for group in groups:
         group.sort(key=lambda document: document.from_turn)
