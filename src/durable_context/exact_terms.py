@@ -47,15 +47,46 @@ _VERSION: Final = re.compile(r"[vV](\d[\w.+-]+)")
 _OUTER: Final = re.compile(r"[/\\@#:?&=]+")
 
 
+class _PlainMarks(dict[int, int | str | None]):
+    """For `str.translate`: marks beyond ASCII as spaces, hyphens and apostrophes as ASCII has them,
+    nothing for characters that only steer how others look. In some locales PostgreSQL takes any
+    character beyond ASCII for a letter.
+    """
+
+    def __missing__(self, code: int) -> int | str | None:
+        plain = self._plain(code)
+        if code < _KEPT_BELOW:
+            self[code] = plain
+        return plain
+
+    @staticmethod
+    def _plain(code: int) -> int | str | None:
+        category = unicodedata.category(chr(code))
+        if category == "Cf" and code not in _JOINERS:
+            return None
+        return " " if code > _LAST_ASCII and category[0] in "PSZ" else code
+
+
+_LAST_ASCII: Final = 0x7F
+_KEPT_BELOW: Final = 0x3100
+_JOINERS: Final = frozenset({0x200C, 0x200D})
+_PLAIN_MARKS: Final = _PlainMarks(
+    {ord("’"): "'", ord("ʼ"): "'", 0x2010: "-", 0x2011: "-", 0x2012: "-", 0x2212: "-"}
+)
+
+
 def normalized(text: str) -> str:
-    """Text as terms are made of it: storable, in NFKC."""
+    """Text as terms are made of it: storable, in NFKC, no marks but those of ASCII."""
     text = clean(text)
-    if text.isascii() or unicodedata.is_normalized("NFKC", text):
+    if text.isascii():
         return text
-    pieces = range(0, len(text), _NORMALIZED_AT_ONCE)
-    return "".join(
-        unicodedata.normalize("NFKC", text[start : start + _NORMALIZED_AT_ONCE]) for start in pieces
-    )
+    if not unicodedata.is_normalized("NFKC", text):
+        pieces = range(0, len(text), _NORMALIZED_AT_ONCE)
+        text = "".join(
+            unicodedata.normalize("NFKC", text[start : start + _NORMALIZED_AT_ONCE])
+            for start in pieces
+        )
+    return text.translate(_PLAIN_MARKS)
 
 
 def without_unspaced(text: str) -> tuple[str, tuple[str, ...]]:

@@ -29,6 +29,11 @@ dank u wel, bedankt
 
 GREETINGS: Final = _phrases(
     """
+привет, здравствуйте, добрый день, доброе утро, добрый вечер, спасибо, спасибо большое, пожалуйста
+привіт, дякую, cześć, dzień dobry, dziękuję, ahoj, dobrý den, děkuji, merhaba, selam, günaydın
+teşekkürler, teşekkür ederim, مرحبا, السلام عليكم, شكرا, شكرا جزيلا, שלום, תודה, γεια σου, γεια
+ευχαριστώ, καλημέρα, नमस्ते, धन्यवाद, xin chào, cảm ơn, halo, terima kasih, hej, tack, god morgon
+tak, takk, moi, hei, kiitos, szia, köszönöm, bună ziua, mulțumesc
 hi, hello, hey, hi again, hello again, hiya, howdy, dear, ok, okay, okey
 bye, bye bye, goodbye, good bye, cheers
 good morning, good afternoon, good evening, good night, good day, greetings, welcome back

@@ -40,6 +40,7 @@ where a.tenant = $1 and a.seen_by = $2 and (a.source = 'put' or a.turn_no <= $3)
             on i.branch_uuid = l.ancestor_uuid and i.to_turn = a.turn_no
             and i.artifact_no = a.artifact_no
         where l.branch_uuid = $2 and a.artifact_no <= l.artifact_limit
+            and i.to_turn <= l.compacted_turn
     )
 order by a.artifact_no limit $5
 """

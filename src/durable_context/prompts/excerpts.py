@@ -15,6 +15,8 @@ WHOLE = 600
 """Messages up to this many characters are quoted whole, of longer ones a passage."""
 PASSAGE_BEFORE = 150
 PASSAGE_AFTER = 400
+WORD = 40
+"""A passage ends with a word if that ends within so many characters."""
 OCCURRENCES = 3
 SPEAKER_CHARACTERS = 64
 HEAVIEST = 12
@@ -155,8 +157,8 @@ def _find(lowered: str, term: str) -> list[int]:
 def _window(text: str, places: list[tuple[int, str, float]], around: int) -> tuple[float, int, int]:
     start, end = max(0, around - PASSAGE_BEFORE), min(len(text), around + PASSAGE_AFTER)
     weights = {term: weight for place, term, weight in places if start <= place < end}
-    while start > 0 and not text[start - 1].isspace() and around - start < 2 * PASSAGE_BEFORE:
+    while start > 0 and not text[start - 1].isspace() and around - start < PASSAGE_BEFORE + WORD:
         start -= 1
-    while end < len(text) and not text[end].isspace() and end - around < 2 * PASSAGE_AFTER:
+    while end < len(text) and not text[end].isspace() and end - around < PASSAGE_AFTER + WORD:
         end += 1
     return sum(weights.values()), start, end

@@ -18,16 +18,17 @@ what they hold.
 _HEAD = """
 with branch as materialized (
     select b.head_turn, b.head_turn as newest_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
-        b.text_search
+        b.text_search, b.head_turn as artifact_turn
     from durable_context.branches b
     where b.tenant = $1 and b.branch_uuid = $2
 )"""
 
-# The branch as a fork made at that turn would be.
+# The branch as a fork made at that turn would be: it sees artifacts that were indexed with what was
+# compacted by then, since what an ancestor indexes later is to change nothing.
 _HEAD_AT = """
 with branch as materialized (
     select $at::integer as head_turn, b.head_turn as newest_turn, n.checkpoint_turn,
-        t.open_run_turn, b.encoding, b.text_search
+        t.open_run_turn, b.encoding, b.text_search, n.checkpoint_turn as artifact_turn
     from durable_context.branches b
     cross join lateral (
         select durable_context.newest_checkpoint($2, $at::integer - $3::integer) as checkpoint_turn

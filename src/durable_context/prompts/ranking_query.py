@@ -64,7 +64,13 @@ _LISTS = """, lists as materialized (
 _BM25 = f"""sum(({EXACT} * q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
         + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * p.length / s.mean_length)))::integer)"""
 
-_CANDIDATES = f""", candidates as materialized (
+_CANDIDATES = f""", standing as materialized (
+    select n.level, n.to_turn from branch b
+    join durable_context.visible_checkpoints c on c.tenant = $1 and c.seen_by = $2
+        and c.turn_no = b.checkpoint_turn
+    cross join unnest(c.frontier) f (summary_id)
+    join durable_context.summaries n on n.tenant = $1 and n.summary_id = f.summary_id
+), candidates as materialized (
     (select p.branch_uuid, p.to_turn, p.level, p.artifact_no
     from branch b cross join stats s cross join lists q
     join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
@@ -72,12 +78,17 @@ _CANDIDATES = f""", candidates as materialized (
         select p.branch_uuid, p.to_turn, p.level, p.artifact_no, p.frequency, p.length
         from durable_context.postings p
         where p.branch_uuid = a.ancestor_uuid and p.term = q.term
-            and p.to_turn <= least(a.to_turn, b.head_turn) and p.artifact_no <= a.artifact_limit
-            and (p.artifact_no > 0 or p.to_turn <= least(a.compacted_turn, b.checkpoint_turn))
+            and p.to_turn <= least(a.compacted_turn, b.artifact_turn)
+            and p.artifact_no <= a.artifact_limit
+            and (p.artifact_no > 0 or p.to_turn <= b.checkpoint_turn)
         order by p.to_turn desc limit q.postings
     ) p
+    where p.level = 0 or not exists (
+        select from standing n where n.level = p.level and n.to_turn = p.to_turn
+    )
     group by p.branch_uuid, p.to_turn, p.level, p.artifact_no
-    order by {_BM25} desc, p.to_turn desc, p.level, p.artifact_no, p.branch_uuid
+    order by case when p.level > 0 then {ABOVE}::float8 else 1 end * {_BM25} desc, p.to_turn desc,
+        p.level, p.artifact_no, p.branch_uuid
     limit {{bounds.candidates}}){{similar_candidates}}
 ), documents as materialized (
     select d.branch_uuid, d.to_turn, d.level, d.artifact_no, d.from_turn, d.turn_messages,
@@ -134,12 +145,6 @@ _SCORED = f""", said as materialized (
             + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * m.length)))::integer)
             / {EXACT}::float8 as score
     from matched m group by m.branch_uuid, m.to_turn, m.level, m.artifact_no
-), standing as (
-    select n.level, n.to_turn from branch b
-    join durable_context.visible_checkpoints c on c.tenant = $1 and c.seen_by = $2
-        and c.turn_no = b.checkpoint_turn
-    cross join unnest(c.frontier) f (summary_id)
-    join durable_context.summaries n on n.tenant = $1 and n.summary_id = f.summary_id
 ), weighed as materialized (
     select distinct on (c.level, c.to_turn, c.artifact_no) -- an artifact may be indexed twice
         c.branch_uuid, c.to_turn, c.level, c.artifact_no, coalesce(p.matched, c.matched) as matched,
@@ -151,9 +156,6 @@ _SCORED = f""", said as materialized (
         where p.branch_uuid = c.branch_uuid and p.to_turn = c.to_turn and p.level = c.level
             and c.artifact_no = 0
     ) p on true
-    where c.level <= 0 or not exists (
-        select from standing n where n.level = c.level and n.to_turn = c.to_turn
-    )
     order by c.level, c.to_turn, c.artifact_no, c.score desc, c.branch_uuid
 ), ranked as (
     select w.* from weighed w cross join (
