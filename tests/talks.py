@@ -29,8 +29,9 @@ def _turn(number: int) -> TranscriptTurn:
 
 
 def _question(number: int) -> Question:
-    evidence = Evidence(number + 1, f"We counted the crates of order {_order(number)}")
-    return Question("market", f"Where was {_order(number)} mended?", "", "single-hop", (evidence,))
+    order = _order(number)
+    evidence = Evidence(number + 1, f"the crates of order {order}")
+    return Question("market", f"Where was {order} carried?", "chapel", "single-hop", (evidence,))
 
 
 def _order(number: int) -> str:

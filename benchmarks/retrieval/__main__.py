@@ -20,6 +20,9 @@ from benchmarks.retrieval.measure import Measured, measure
 from benchmarks.retrieval.misses import show_answered, show_misses
 from benchmarks.retrieval.questions import Talk, joined, talks
 from benchmarks.retrieval.report import as_json, show
+from benchmarks.retrieval.speed import Speed, measure_speed
+from benchmarks.retrieval.speed_database import kept_database
+from benchmarks.retrieval.speed_report import show_speed, speed_as_json
 from benchmarks.traces import DEFAULT_DATA, Half
 from durable_context.errors import DurableContextError
 from worker.errors import WorkerError
@@ -44,6 +47,15 @@ def main(
         Path | None, typer.Option(help="Compare with an earlier run, the output of --json.")
     ] = None,
     misses: Annotated[int, typer.Option(help="Show so many missed questions.", min=0)] = 0,
+    speed: Annotated[
+        bool,
+        typer.Option("--speed", help="Time and bounds of retrieval in a long lineage, instead."),
+    ] = False,
+    turns: Annotated[int, typer.Option(help="Of the long lineage.", min=1_200)] = 100_000,
+    rounds: Annotated[int, typer.Option(help="Timed calls of each kind.", min=10)] = 300,
+    keep: Annotated[
+        Path | None, typer.Option(help="Build the long lineage in this folder, or find it there.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Measure what is retrieved for a question, beside other rankings and other prompts."""
@@ -52,6 +64,8 @@ def main(
     try:
         before = None if against is None else earlier(against)
         asked = talks(data, half, names)
+        if speed:
+            return _show_speed(asked, turns, rounds, keep, progress, as_json_object=json)
         corpus = f"LoCoMo, {half.value}"
         if as_one:
             asked, corpus = [joined(asked)], f"{corpus}, joined"
@@ -77,6 +91,35 @@ def main(
         show_misses(measured.misses, misses, console)
         show_answered(measured.floor, misses, console)
     show(measured, before, console)
+
+
+def _show_speed(
+    asked: list[Talk],
+    turns: int,
+    rounds: int,
+    keep: Path | None,
+    progress: Console,
+    *,
+    as_json_object: bool,
+) -> None:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    found = asyncio.run(
+        _speed(asked, turns, rounds, keep, lambda line: progress.print(line, markup=False))
+    )
+    if as_json_object:
+        return typer.echo(speed_as_json(found))
+    console = Console(highlight=False)
+    console.width = max(console.width, _WIDTH)
+    show_speed(found, console)
+
+
+async def _speed(
+    asked: list[Talk], turns: int, rounds: int, keep: Path | None, report: Report
+) -> Speed:
+    with Termination(), tempfile.TemporaryDirectory(prefix="durable-context-bench-") as folder:
+        async with kept_database(keep or Path(folder)) as database:
+            return await measure_speed(database, asked, turns, rounds, report)
 
 
 async def _measured(
