@@ -1,12 +1,12 @@
 """What a text is found by beside the words PostgreSQL stems: terms made of what its parser tears
 apart or cannot split, which stand in the index as they are.
 
-Exact terms and dates begin with `=`, speakers with `@`; bigrams of scripts written without spaces
-have no prefix. No term holds whitespace.
+Exact terms and dates begin with `=`, pairs of characters of scripts written without spaces have no
+prefix. No term holds whitespace.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from itertools import islice
 from typing import Final, NamedTuple
@@ -54,23 +54,30 @@ _NO_NAMES: Final = frozenset(_LABELS.split())
 
 class SearchText(NamedTuple):
     """What a text is found by: `text` goes through PostgreSQL's text search in the branch's
-    language, `terms` are taken as they are.
+    language, `terms` are taken as they are. `speakers` are words of the names of who says it: asked
+    for by name, everything they said would be found.
     """
 
     text: str
     terms: tuple[str, ...]
+    speakers: tuple[str, ...] = ()
 
 
 def search_text(text: str) -> SearchText:
     """Of a text that nobody says: an artifact, a summary."""
-    return _search_text(text, (), None)
+    return _search_text(text, None)
 
 
-def message_search_text(message: Message, day: date | None = None) -> SearchText:
-    """Of a message, its tool calls and its speaker; `day` is what "yesterday" counts from."""
+def message_search_text(
+    message: Message, day: date | None = None, *, characters: int = SEARCHED_CHARACTERS
+) -> SearchText:
+    """Of the beginning of a message, its tool calls and its speaker; `day` is what "yesterday"
+    counts from.
+    """
     text = message_text(message)
     called = " ".join(_unescaped(call_text(call)) for call in message.tool_calls)
-    return _search_text(f"{text} {called}", _speakers(message.name, text), day)
+    found = _search_text(f"{text} {called}"[:characters], day)
+    return found._replace(speakers=tuple(dict.fromkeys(_speakers(message.name, text))))
 
 
 def _unescaped(arguments: str) -> str:
@@ -85,11 +92,10 @@ def _character(escape: re.Match[str]) -> str:
     return " " if escape[2] in "bfnrt" else escape[2]
 
 
-def _search_text(text: str, speakers: Iterable[str], day: date | None) -> SearchText:
+def _search_text(text: str, day: date | None) -> SearchText:
     text = normalized(text[:SEARCHED_CHARACTERS])[:SEARCHED_CHARACTERS]
     spaced, runs = without_unspaced(text)
-    terms = dict.fromkeys(speakers)
-    terms.update(dict.fromkeys(named_dates(text)))
+    terms = dict.fromkeys(named_dates(text))
     if day is not None:
         terms.update(dict.fromkeys(_other_days(text, day)))
     for found in (exact_terms(spaced), pairs(runs)):
@@ -122,10 +128,10 @@ def _around(text: str) -> Iterator[str]:
 
 
 def _speakers(name: str | None, text: str) -> Iterator[str]:
-    """Terms of the words of a name, and of one the text begins with, as in "Ada: hello"."""
+    """The words of a name, and of one the text begins with, as in "Ada: hello"."""
     for words in (_words(name or ""), _leading_name(text)):
         for word in words:
-            yield f"@{word.casefold()}"[:TERM_CHARACTERS]
+            yield word.casefold()
 
 
 def _leading_name(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 from durable_context import stored_json
@@ -10,14 +10,22 @@ from durable_context.artifacts.offloading import Offloaded, dump_artifacts, offl
 from durable_context.models import LedgerEntry, Message, Outcome
 from durable_context.policy import CompactionPolicy
 from durable_context.redaction import redact
-from durable_context.search_terms import SearchText, message_search_text
+from durable_context.search_terms import (
+    SEARCHED_CHARACTERS,
+    SearchText,
+    message_search_text,
+)
 from durable_context.text import clean, message_text
 from durable_context.tokens import TokenCounter, reasoning_tokens
 from durable_context.turns.digest import digest_of
 from durable_context.turns.ledger import ledger_line, ledger_of
+from durable_context.turns.messages import characters
 from durable_context.turns.sendable import sendable
 from durable_context.turns.views import view_of, without_idle_reasoning
 
+SEARCHED_PER_TURN = 100_000
+LEAST_SEARCHED = 500
+"""Characters of a turn that are indexed, and of each message if there are very many."""
 READ_CHARACTERS = 200_000
 """Of a larger message only beginning and end are read for digest and ledger."""
 
@@ -72,7 +80,7 @@ def turn_row(
         )
     )
     day = occurred_at.date() if occurred_at else None
-    searched = [message_search_text(sendable(message), day) for message in stored]
+    searched = _searched([sendable(message) for message in stored], day)
     entries = (*ledger_of(redacted), *(artifact.ledger_entry() for artifact in artifacts))
     return TurnRow(
         content_hash=content_hash(text, outcome, continues),
@@ -96,8 +104,8 @@ def turn_row(
         ),
         entries=entries,
         search_texts=[each.text for each in searched],
-        search_terms=[_lines(each.terms) for each in searched],
-        speakers=_speakers(searched),
+        search_terms=["\n".join(each.terms) for each in searched],
+        speakers=" ".join(sorted({name for each in searched for name in each.speakers})),
         begins_run=messages[0].role == "user",
         artifacts=dump_artifacts(artifacts),
         stored=stored,
@@ -178,10 +186,9 @@ def _dated(occurred_at: datetime | None) -> str:
     return f"On {occurred_at:%Y-%m-%d}: " if occurred_at else ""
 
 
-def _lines(terms: Sequence[str]) -> str:
-    return "\n".join(term for term in terms if not term.startswith("@"))
-
-
-def _speakers(searched: Sequence[SearchText]) -> str:
-    names = {term[1:] for each in searched for term in each.terms if term.startswith("@")}
-    return " ".join(sorted(names))
+def _searched(messages: Sequence[Message], day: date | None) -> list[SearchText]:
+    """Of a turn larger than is indexed, the beginning of each message."""
+    limit = SEARCHED_CHARACTERS
+    if characters(messages) > SEARCHED_PER_TURN:
+        limit = max(SEARCHED_PER_TURN // len(messages), LEAST_SEARCHED)
+    return [message_search_text(message, day, characters=limit) for message in messages]
