@@ -70,17 +70,24 @@ class Lineage:
 
 
 def lineage(talks: Sequence[Talk], turns: int) -> Lineage:
-    """The originals lie spread over it, in their order."""
+    """The originals lie spread over it in their order, from its beginning to its end."""
     once = sum(len(talk.turns) for talk in talks)
     copies = max(1, -(-turns // once))
     whole = max(1, turns // once)
-    originals = [(2 * position + 1) * whole // (2 * len(talks)) for position in range(len(talks))]
+    originals = _spread(len(talks), whole)
     parts = [
         Part(talk, copy - originals[position], copy * len(talks) + position)
         for copy in range(copies)
         for position, talk in enumerate(talks)
     ]
     return Lineage(tuple(parts), turns, Vocabulary(talks))
+
+
+def _spread(count: int, copies: int) -> list[int]:
+    """So many of the copies' numbers; of one, the middle."""
+    if count == 1:
+        return [copies // 2]
+    return [position * (copies - 1) // (count - 1) for position in range(count)]
 
 
 def _later(question: Question, turns: int) -> Question:

@@ -103,3 +103,10 @@ def test_the_tables_tell_times_losses_and_goals() -> None:
     show_speed(speed(5.0, 10.1, 0.0), Console(file=text, width=120))
     for part in (QUESTIONS, LONG_MESSAGES, NO_RETRIEVAL, "2.50", "+0.00 points", "0.500", "missed"):
         assert part in text.getvalue(), part
+
+
+def test_originals_lie_from_the_beginning_to_the_end() -> None:
+    long = lineage([market(40), market(20), market(30)], 900)
+    begun = [sum(len(part.talk.turns) for part in long.parts[: part.number]) for part in long.parts]
+    originals = [turn for turn, part in zip(begun, long.parts, strict=True) if part.copy == 0]
+    assert originals == [0, 4 * 90 + 40, 9 * 90 + 60]
