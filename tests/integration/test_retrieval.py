@@ -69,14 +69,6 @@ async def test_a_month_without_its_year_finds_what_happened_in_it(branch: Branch
     assert "adopted a puppy" in await found(branch, "What did I tell you of a puppy in May?")
 
 
-async def test_an_identifier_weighs_more_than_words(branch: Branch):
-    """Every word but the number speaks for the other parcel's turn."""
-    prepared = await asked(branch, "Ship parcel to Porto by sea: PKG-77120")
-    first, _ = blocks(prepared)[0]
-    assert first is not None and first <= 33
-    assert "PKG-77120 goes to Lagos" in retrieved(prepared)
-
-
 async def test_an_answer_is_quoted_with_the_question_before_it(branch: Branch):
     text = await found(branch, "Which thing rises forty-one metres?")
     lines = text.splitlines()

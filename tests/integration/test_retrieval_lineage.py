@@ -83,6 +83,23 @@ async def test_the_childs_prompt_stays_as_it_is_whatever_the_parent_does(
     assert [await asked(second, message) for message in (ANVIL, ASTROLABE)] == before
 
 
+async def test_a_parent_that_compacts_what_its_child_has_compacted_changes_nothing(
+    client: ContextClient, pool: Pool
+):
+    parent = await client.open_branch("family")
+    await converse(parent, 30, SAID)
+    for _ in range(2):
+        await compact_once(pool, parent.branch_uuid, parent.policy)
+    child = await parent.fork("child")
+    await converse(child, 50, start=31)
+    await compact_all(pool, child.branch_uuid)
+    before = [await asked(child, message) for message in (ANVIL, ASTROLABE)]
+    assert "Gustavo" in retrieved(before[0])
+    await converse(parent, 50, start=31)
+    await compact_all(pool, parent.branch_uuid)
+    assert [await asked(child, message) for message in (ANVIL, ASTROLABE)] == before
+
+
 async def test_siblings_do_not_see_each_other(parent: Branch, pool: Pool):
     one, other = await parent.fork("one", at_turn=12), await parent.fork("other", at_turn=12)
     alone = await asked(other, ANVIL)
