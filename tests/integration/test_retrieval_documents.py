@@ -189,6 +189,20 @@ async def test_a_child_finds_the_same_artifacts_however_late_its_parent_indexes_
     assert after.messages == before.messages
 
 
+async def test_an_artifact_that_is_put_after_the_fork_is_not_the_childs(
+    make_client: Any, pool: Pool
+):
+    """Though no turn came between and all turns are compacted."""
+    client = await make_client(CompactionPolicy(keep_raw_turns=0))
+    branch = await client.open_branch("files")
+    await remembered(branch, pool, 30)
+    child = await branch.fork("child")
+    await branch.put_artifact(REPORT, name="inspection.txt")
+    await compact_all(pool, branch.branch_uuid, branch.policy)
+    assert "47 hertz" in await found(branch, "Which turbine vibrates at 47 hertz?")
+    assert await found(child, "Which turbine vibrates at 47 hertz?") == ""
+
+
 async def test_an_artifact_of_an_earlier_turn_is_found_as_a_fork_made_there_finds_it(
     client: ContextClient, pool: Pool
 ):

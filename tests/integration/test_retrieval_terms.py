@@ -59,7 +59,7 @@ async def test_an_identifier_weighs_more_than_words(client: ContextClient, pool:
         33: chat("Send my parcel to Porto.", "Sent by sea."),
     }
     await remembered(branch, pool, 62, said)
-    prepared = await asked(branch, "Was my Porto parcel 77120?")
+    prepared = await asked(branch, "Was my parcel sent to Porto, 77120?")
     assert blocks(prepared)[0] == (7, 12)
 
 
