@@ -4,7 +4,7 @@ A day has a term of its own and those of its month, its year and the month of an
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import date
 from typing import Final, NamedTuple
 
@@ -86,6 +86,26 @@ def asked_months(text: str) -> tuple[str, ...]:
 def day_numbers(text: str) -> frozenset[str]:
     """Terms of the days that stand beside a month: on their own they say nothing."""
     return frozenset(f"={one.day}" for one in _said(text) if one.day)
+
+
+def without_dates(text: str, terms: Iterable[str]) -> str:
+    """The text without the words that these terms of it stand for. The name of a month stays where
+    no year is with it: it may be said so.
+    """
+    named = [term.removeprefix("=").split("-") for term in terms if not term.startswith("=-")]
+    years = {parts[0] for parts in named}
+    months = {int(parts[1]) for parts in named if len(parts) > 1}
+    days = {int(parts[2]) for parts in named if len(parts) > 2}
+    return " ".join(
+        word for word in text.split() if not _is_of_date(word.strip(_AROUND), years, months, days)
+    )
+
+
+def _is_of_date(word: str, years: Set[str], months: Set[int], days: Set[int]) -> bool:
+    if _MONTHS.get(word.casefold()) in months or word in years:
+        return True
+    day = _DAY.fullmatch(word)
+    return (day is not None and int(day[1]) in days) or bool(named_dates(word))
 
 
 def _by_name(text: str) -> Iterator[tuple[str, ...]]:

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from durable_context.absolute_dates import asked_months, day_numbers, named_dates
+from durable_context.absolute_dates import (
+    asked_months,
+    day_numbers,
+    named_dates,
+    without_dates,
+)
 from durable_context.exact_terms import exact_terms, normalized, pairs, without_unspaced
 from durable_context.small_talk import (
     UNSPACED_FILLERS,
@@ -23,6 +28,8 @@ QUERY_TERMS: Final = 256
 """Exact terms, dates and bigrams of a query, each kind: ranking takes time for every one."""
 EXACT_WEIGHT: Final = 1.5
 TERM_WEIGHT: Final = 1.0
+COARSE_WEIGHT: Final = 0.5
+"""Of the month and the year of a day, which may be all that was said of it."""
 CONTEXT_WEIGHT: Final = 0.3
 """Of what the last turns said, where the message needs it."""
 SHORT: Final = 2
@@ -114,7 +121,9 @@ def search_query(text: str) -> SearchQuery:
     if not (asks or content or exact or dates or unspaced):
         return NOTHING
     weights = dict.fromkeys(islice(exact, QUERY_TERMS), EXACT_WEIGHT)
-    weights |= dict.fromkeys(islice(dates, QUERY_TERMS), TERM_WEIGHT)
+    for term in islice(dates, QUERY_TERMS):
+        finer = any(other != term and other.startswith(term) for other in dates)
+        weights[term] = COARSE_WEIGHT if finer else TERM_WEIGHT
     weights |= dict.fromkeys(islice(pairs(asked_runs), QUERY_TERMS), TERM_WEIGHT)
     amount = len(content) + unspaced
     is_short = amount <= SHORT and len(WORD.findall(asked)) <= SHORT_WORDS
@@ -122,7 +131,8 @@ def search_query(text: str) -> SearchQuery:
         amount <= ELLIPTICAL and _is_elliptical(asked, asked_runs)
     )
     context_weight = CONTEXT_WEIGHT if leans else 0.0
-    return SearchQuery(asked, tuple(weights), tuple(weights.values()), context_weight)
+    text = without_dates(asked, dates) if dates else asked
+    return SearchQuery(text, tuple(weights), tuple(weights.values()), context_weight)
 
 
 def _asked(text: str) -> tuple[str, set[str], bool]:

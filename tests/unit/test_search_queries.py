@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from durable_context.search_queries import (
     CONTEXT_WEIGHT,
+    COARSE_WEIGHT,
     EXACT_WEIGHT,
     NOTHING,
     QUERY_CHARACTERS,
@@ -90,11 +91,11 @@ def test_a_greeting_within_writing_without_spaces_is_left_out() -> None:
         ("did we meet in 2023", {"=2023": TERM_WEIGHT}),
         (
             "what happened on 25 May, 2023?",
-            {"=2023-05-25": TERM_WEIGHT, "=2023-05": TERM_WEIGHT, "=2023": TERM_WEIGHT},
+            {"=2023-05-25": TERM_WEIGHT, "=2023-05": COARSE_WEIGHT, "=2023": COARSE_WEIGHT},
         ),
         (
             "on 2023-05-08?",
-            {"=2023-05-08": TERM_WEIGHT, "=2023-05": TERM_WEIGHT, "=2023": TERM_WEIGHT},
+            {"=2023-05-08": TERM_WEIGHT, "=2023-05": COARSE_WEIGHT, "=2023": COARSE_WEIGHT},
         ),
         ("京都の", {"京都": TERM_WEIGHT, "都の": TERM_WEIGHT}),
         ("the blue kiln", {}),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from durable_context.prompts.excerpts import OF_DOCUMENT, Terms
 from durable_context.prompts.rendering import turns_label
 from durable_context.prompts.retrieved import RetrievedArtifact
+from durable_context.prompts.term_places import holds
 from durable_context.quoting import quoted
 from durable_context.redaction import redact
 from durable_context.text import clean, one_line, shorten
@@ -72,7 +73,7 @@ def artifact_passages(text: str, terms: Terms) -> Iterator[ArtifactPassage]:
     text = clean(text)
     for line_no, start, end in _pieces(text):
         lowered = text[start:end].lower()
-        score = sum(weight for term, weight in terms if term in lowered)
+        score = sum(weight for term, weight in terms if holds(lowered, term))
         if score > 0:
             yield ArtifactPassage(score, line_no, text, start, end)
 

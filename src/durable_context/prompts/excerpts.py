@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from durable_context.models import Message
 from durable_context.prompts.retrieved import RetrievedNode, RetrievedTurn
+from durable_context.prompts.term_places import places
 from durable_context.quoting import quoted
 from durable_context.text import clean, message_text, one_line
 from durable_context.turns.messages import call_text
@@ -17,10 +18,9 @@ PASSAGE_BEFORE = 150
 PASSAGE_AFTER = 400
 WORD = 40
 """A passage ends with a word if that ends within so many characters."""
-OCCURRENCES = 3
 SPEAKER_CHARACTERS = 64
 HEAVIEST = 12
-"""Passages are tried around so many occurrences of each of the so many heaviest terms."""
+"""Passages are tried around occurrences of the so many heaviest terms."""
 BESIDE = 0.5
 """What is said beside a message that answers the query is worth this share of it."""
 NOISE = 0.05
@@ -135,28 +135,19 @@ def _best_passage(text: str, terms: Terms) -> tuple[float, int, int] | None:
     occurs.
     """
     lowered = text.lower()
-    places = [(place, term, weight) for term, weight in terms for place in _find(lowered, term)]
-    if not places:
+    found = [
+        (place, term, weight) for term, weight in terms for place in places(text, lowered, term)
+    ]
+    if not found:
         return None
     if len(text) <= WHOLE:
-        return sum({term: weight for _, term, weight in places}.values()), 0, len(text)
-    return max(
-        (_window(text, places, place) for place, _, _ in places), key=lambda window: window[0]
-    )
+        return sum({term: weight for _, term, weight in found}.values()), 0, len(text)
+    return max((_window(text, found, place) for place, _, _ in found), key=lambda window: window[0])
 
 
-def _find(lowered: str, term: str) -> list[int]:
-    places: list[int] = []
-    start = lowered.find(term)
-    while start >= 0 and len(places) < OCCURRENCES:
-        places.append(start)
-        start = lowered.find(term, start + 1)
-    return places
-
-
-def _window(text: str, places: list[tuple[int, str, float]], around: int) -> tuple[float, int, int]:
+def _window(text: str, found: list[tuple[int, str, float]], around: int) -> tuple[float, int, int]:
     start, end = max(0, around - PASSAGE_BEFORE), min(len(text), around + PASSAGE_AFTER)
-    weights = {term: weight for place, term, weight in places if start <= place < end}
+    weights = {term: weight for place, term, weight in found if start <= place < end}
     while start > 0 and not text[start - 1].isspace() and around - start < PASSAGE_BEFORE + WORD:
         start -= 1
     while end < len(text) and not text[end].isspace() and end - around < PASSAGE_AFTER + WORD:

@@ -14,7 +14,6 @@ from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader,
 from durable_context.prompts.state import PromptState, Search, read_prompt_state
 from durable_context.resources import Resources
 from durable_context.search_queries import search_query
-from durable_context.text import message_text
 from durable_context.turns.messages import characters
 from durable_context.turns.recorder import THREAD_CHARACTERS
 
@@ -63,7 +62,7 @@ async def _prepared(
     shared: Resources, request: CompactionRequest, call: NextCall
 ) -> tuple[PromptState, PreparedContext | BudgetExceeded]:
     message, pending, budget, at_turn, vector = call
-    query = search_query(message_text(message)) if message else None
+    query = search_query(_asked(message)) if message else None
     state = await read_prompt_state(
         shared.pool,
         shared.tenant,
@@ -76,6 +75,13 @@ async def _prepared(
     build = partial(assemble, state, message, pending, budget=budget, policy=request.policy)
     large = characters([*pending, *([message] if message else ())]) > THREAD_CHARACTERS
     return state, await asyncio.to_thread(build) if large else build()
+
+
+def _asked(message: Message) -> str:
+    """What it says itself: a picture says nothing that could be searched for."""
+    if isinstance(message.content, tuple):
+        return "\n".join(part["text"] for part in message.content if part["type"] == "text")
+    return message.content or ""
 
 
 def _may_gain(prepared: PreparedContext | BudgetExceeded) -> bool:
