@@ -8,7 +8,7 @@ from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.database import Pool
 from tests.compacting import compact_once
 from tests.prompts import raw_turns
-from tests.retrieving import asked, blocks, converse, found, remembered, retrieved
+from tests.retrieving import asked, blocks, converse, filler, found, remembered, retrieved
 from tests.turns import chat, exchange
 
 SAID = {
@@ -116,14 +116,17 @@ async def test_the_names_of_the_speakers_find_nothing(
         return {"role": role, "content": f"{name}: {text}"}
 
     branch = await client.open_branch("two people")
-    said = {
-        turn: [speaks("Melanie", "user", "I saw a heron."), speaks("Jolene", "assistant", "Nice.")]
-        for turn in range(1, 21)
-    }
-    said[4] = [speaks("Melanie", "user", "I bought a harp."), speaks("Jolene", "assistant", "Oh!")]
-    await remembered(branch, pool, 20, said)
-    assert await found(branch, "Melanie, Jolene!") == ""
-    assert await found(branch, "Hello Melanie") == ""
+    said: dict[int, list[Any]] = {}
+    for turn in range(1, 63):
+        user, assistant = (message["content"] for message in filler(turn))
+        said[turn] = [speaks("Melanie", "user", user), speaks("Jolene", "assistant", assistant)]
+    said[9] = [
+        speaks("Melanie", "user", "I bought a harp, and my mother said: Melanie!"),
+        speaks("Jolene", "assistant", "Oh, Melanie!"),
+    ]
+    await remembered(branch, pool, 62, said)
+    for message in ("Melanie, Jolene!", "Hello Melanie", "Thanks, Jolene."):
+        assert await found(branch, message) == ""
     assert "I bought a harp" in await found(branch, "Which instrument, a harp, did Melanie buy?")
 
 
