@@ -10,13 +10,16 @@ from durable_context.redaction import redact
 REACH: Final = 2_048
 """Characters before and after a part that are looked at. Private keys are longer, and named."""
 
+LONGEST_WORD: Final = 20_000
+"""A token longer than REACH is looked at whole up to this many more characters."""
+_SPACE: Final = re.compile(r"\s")
 _PRIVATE_KEY: Final = "PRIVATE KEY"
 _REDACTED: Final = re.compile(r"\[redacted: [a-z ]{1,20}\]")
 
 
 def quoted(text: str, start: int, end: int) -> str:
     """`text[start:end]` with `[redacted: kind]` in place of secrets, also of those it cuts."""
-    first, last = max(0, start - REACH), end + REACH
+    first, last = _word_start(text, max(0, start - REACH)), _word_end(text, end + REACH)
     if _PRIVATE_KEY in text:
         first, last = 0, len(text)
     around = text[first:last]
@@ -24,6 +27,17 @@ def quoted(text: str, start: int, end: int) -> str:
     if safe == around:
         return text[start:end]
     return _part(around, safe, start - first, end - first)
+
+
+def _word_start(text: str, position: int) -> int:
+    """Where the word begins that the position is in: a token may be longer than REACH."""
+    first = max(0, position - LONGEST_WORD)
+    return max((space.end() for space in _SPACE.finditer(text, first, position)), default=first)
+
+
+def _word_end(text: str, position: int) -> int:
+    found = _SPACE.search(text, position, position + LONGEST_WORD)
+    return found.start() if found else position + LONGEST_WORD
 
 
 def _part(around: str, safe: str, start: int, end: int) -> str:

@@ -71,6 +71,15 @@ perché come che cosa quando dove chi porque onde quem waarom hoe wat wanneer wa
 _ASKING: Final = frozenset(_ASKING_WORDS.split())
 """Stop words that ask or tell to do something, so that what was said before says what."""
 
+_POINTING_WORDS: Final = """
+first second third fourth fifth next previous last other same former latter
+erste ersten erster zweite zweiten zweiter dritte dritten dritter letzte letzten letzter andere
+premier première deuxième seconde troisième dernier dernière primero primera segundo segunda tercero
+último última primo prima secondo seconda terzo ultimo ultima primeiro primeira eerste tweede derde
+"""
+_SAYS_NOTHING: Final = STOP_WORDS | _ASKING | frozenset(_POINTING_WORDS.split())
+"""Words of a message that leans: what they point at is said elsewhere."""
+
 _CONTINUES: Final = re.compile(
     r"\W*(?:and|but|or|so|also|then|what about|how about|what if"
     r"|und|aber|oder|dann|was ist mit|wie wär|wie sieht es mit"
@@ -132,6 +141,9 @@ def search_query(text: str) -> SearchQuery:
     )
     context_weight = CONTEXT_WEIGHT if leans else 0.0
     text = without_dates(asked, dates) if dates else asked
+    if leans:
+        words: list[str] = WORD.findall(text)
+        text = " ".join(word for word in words if word.casefold() not in _SAYS_NOTHING)
     return SearchQuery(text, tuple(weights), tuple(weights.values()), context_weight)
 
 

@@ -503,7 +503,7 @@ async def test_a_branch_keeps_the_language_it_was_made_with(client: ContextClien
     branch = await client.open_branch("c", text_search="german")
     assert (await client.open_branch("c")).branch_uuid == branch.branch_uuid
     assert (await client.open_branch("c", text_search="german")).branch_uuid == branch.branch_uuid
-    with pytest.raises(InvalidArgument, match="'simple'; branch 'main' .* made with 'german'"):
+    with pytest.raises(InvalidArgument, match=r"'simple'; branch 'main' .* made with 'german'"):
         await client.open_branch("c", text_search="simple")
 
 

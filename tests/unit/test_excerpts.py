@@ -40,7 +40,7 @@ def node(text: str) -> RetrievedNode:
 
 def quote(message: Message, terms: list[tuple[str, float]]) -> str:
     (excerpt,) = message_excerpts(leaf({1: 1.0}, turn(3, message)), terms)
-    return excerpt.line(labelled=True, dated=True)
+    return excerpt.line(labelled=True, dated=True, partial=False)
 
 
 def test_what_answers_is_worth_most_and_what_is_beside_it_less() -> None:
@@ -133,7 +133,7 @@ def test_arguments_of_a_tool_call_are_quoted() -> None:
 
 def test_a_message_that_says_nothing_is_no_line() -> None:
     (excerpt,) = message_excerpts(leaf({1: 1.0}, turn(3, user(""))), ANVIL)
-    assert excerpt.line(labelled=True, dated=True) == ""
+    assert excerpt.line(labelled=True, dated=True, partial=False) == ""
 
 
 def test_a_speakers_name_is_one_short_line() -> None:
@@ -174,7 +174,7 @@ def test_any_text_is_quoted_as_one_line_of_bounded_length(
         message_excerpts(leaf({1: 1.0}, turn(3, user(text))), terms)
     )
     for excerpt in excerpts:
-        line = excerpt.line(labelled=False, dated=False)
+        line = excerpt.line(labelled=False, dated=False, partial=False)
         assert line.count("\n") == bool(line)
         assert len(line) < 1_300
         line.encode()

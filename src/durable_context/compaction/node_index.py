@@ -6,10 +6,12 @@ from uuid import UUID
 
 from durable_context.database import Pool, acquired
 
-LAST_PLACE = 255
-"""Messages of a leaf beyond so many share the last place."""
+LAST_PLACE = 32_767
+"""Messages of a leaf beyond so many share the last place, which has two bytes."""
+AT_ONCE = 20
+"""Nodes indexed by one statement: however many were missed, each is a step."""
 
-_NEW_NODES = """
+_NEW_NODES = f"""
 with indexed as (
     select coalesce(max(i.to_turn), 0) as to_turn, coalesce(max(i.nth), 0) as leaves,
         coalesce(max(i.total_length), 0) as total_length
@@ -28,6 +30,7 @@ nodes as materialized (
             where d.branch_uuid = $2 and d.to_turn = s.to_turn and d.level = s.level
                 and d.artifact_no = 0
         )
+    order by s.to_turn, s.level limit {AT_ONCE}
 ),"""
 
 _MESSAGES = """
@@ -54,7 +57,7 @@ lengths as (
 ),
 turn_lengths as (
     select t.to_turn,
-        array_agg(cardinality(t.message_terms)::smallint order by t.turn_no) as turn_messages
+        array_agg(cardinality(t.message_terms) order by t.turn_no) as turn_messages
     from turns t group by t.to_turn
 ),"""
 
@@ -62,19 +65,22 @@ _COUNTED = f"""
 counted as materialized (
     select c.to_turn, c.level, c.term,
         coalesce(sum(c.frequency) filter (where c.place > 0), max(c.frequency)) as frequency,
-        coalesce(string_agg(set_byte('\\x00', 0, c.place), '' order by c.place)
-            filter (where c.place > 0), '') as places
+        coalesce(string_agg(int2send(c.place), '' order by c.place) filter (where c.place > 0), '')
+            as places
     from (
         select m.to_turn, 0 as level, u.lexeme as term,
             sum(coalesce(cardinality(u.positions), 1)) as frequency,
-            least(m.place, {LAST_PLACE})::integer as place
+            least(m.place, {LAST_PLACE})::smallint as place
         from messages m cross join unnest(m.terms) u
         group by m.to_turn, u.lexeme, least(m.place, {LAST_PLACE})
         union all
-        select n.to_turn, n.level, u.lexeme, coalesce(cardinality(u.positions), 1), 0
+        select n.to_turn, n.level, u.lexeme, coalesce(cardinality(u.positions), 1), 0::smallint
         from nodes n cross join unnest(n.terms) u
     ) c
     group by c.to_turn, c.level, c.term
+),
+counted_lengths as materialized (
+    select c.to_turn, c.level, sum(c.frequency) as length from counted c group by c.to_turn, c.level
 ),
 documents as (
     select n.to_turn, n.level, n.from_turn, l.length,
@@ -82,8 +88,8 @@ documents as (
         case when n.level = 0 then i.total_length + sum(l.length) over leaf else 0 end
             as total_length
     from indexed i cross join nodes n cross join lateral (
-        select coalesce(sum(c.frequency), 0) as length from counted c
-        where c.to_turn = n.to_turn and c.level = n.level
+        select coalesce(sum(l.length), 0) as length from counted_lengths l
+        where l.to_turn = n.to_turn and l.level = n.level
     ) l
     window leaf as (partition by n.level order by n.to_turn)
 ),
@@ -100,7 +106,8 @@ added as (
     left join lengths l on l.to_turn = d.to_turn
     on conflict do nothing
     returning to_turn, level, length
-)
+),
+posted as (
 insert into durable_context.postings (
     branch_uuid, term, to_turn, level, frequency, length, nth, places
 )
@@ -115,6 +122,8 @@ left join lateral (
     where p.branch_uuid = $2 and p.term = c.term and p.level = 0 and p.artifact_no = 0
     order by p.to_turn desc limit 1
 ) p on c.level = 0
+)
+select count(*) from nodes
 """
 
 _ADD_NODES = _NEW_NODES + _MESSAGES + _COUNTED
@@ -125,7 +134,10 @@ async def add_nodes(
 ) -> None:
     """Index the published nodes that end inside these turns, and any before them that were missed.
 
-    Idempotent: an indexed node is passed over.
+    Idempotent: an indexed node is passed over. Interrupted, it keeps what it has done.
     """
-    async with acquired(pool) as connection:
-        await connection.execute(_ADD_NODES, tenant, branch_uuid, from_turn, to_turn)
+    while True:
+        async with acquired(pool) as connection:
+            found = await connection.fetchval(_ADD_NODES, tenant, branch_uuid, from_turn, to_turn)
+        if found < AT_ONCE:
+            return

@@ -6,7 +6,7 @@
 --
 -- `nth` numbers, within the branch, the leaves, and the leaves that hold a term. The newest posting of a term that a
 -- branch sees therefore says in how many leaves it sees the term: one index probe per term and ancestor, and whatever an
--- ancestor adds after the fork changes nothing. `places` are numbers of the leaf's messages, from 1, one byte each.
+-- ancestor adds after the fork changes nothing. `places` are numbers of the leaf's messages, from 1, two bytes each.
 
 create function durable_context.search_terms(p_config regconfig, p_text text, p_terms text) returns tsvector
 language sql immutable parallel safe
@@ -52,7 +52,7 @@ create table durable_context.indexed_documents (
     nth integer not null default 0,
     total_length bigint not null default 0,
     -- Of leaves: messages of each turn, and terms of each message.
-    turn_messages smallint[] not null default '{}',
+    turn_messages integer[] not null default '{}',
     message_lengths integer[] not null default '{}',
     primary key (branch_uuid, to_turn, level, artifact_no),
     foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid)

@@ -40,8 +40,9 @@ class LineExcerpt(NamedTuple):
     passage: ArtifactPassage | None
     summary: str
     day: str = ""
+    alongside: int = 1
 
-    def line(self, *, labelled: bool, dated: bool) -> str:
+    def line(self, *, labelled: bool, dated: bool, partial: bool) -> str:
         return self.passage.line() if self.passage else f"- {self.summary}\n"
 
 
@@ -63,7 +64,7 @@ def artifact_excerpts(
 
 
 def _described(found: RetrievedArtifact) -> str:
-    name = f"{one_line(clean(found.name))}, " if found.name else ""
+    name = f"{one_line(redact(clean(found.name)))}, " if found.name else ""
     about = f": {one_line(redact(clean(found.headline)))}" if found.headline else ""
     return f"artifact {found.handle} ({name}{found.media_type}, {found.size:,} bytes){about}"
 

@@ -9,6 +9,7 @@ from durable_context.models import Message
 from durable_context.prompts.retrieved import RetrievedNode, RetrievedTurn
 from durable_context.prompts.term_places import places
 from durable_context.quoting import quoted
+from durable_context.redaction import redact
 from durable_context.text import clean, message_text, one_line
 from durable_context.turns.messages import call_text
 
@@ -48,7 +49,7 @@ class TurnPassage(NamedTuple):
     def said(self) -> str:
         """The line without turn and day."""
         message = self.turn.messages[self.position]
-        speaker = one_line(clean(message.name or message.role))[:SPEAKER_CHARACTERS]
+        speaker = one_line(redact(clean(message.name or message.role)))[:SPEAKER_CHARACTERS]
         before = "… " if self.start else ""
         after = " …" if self.end < len(self.text) else ""
         said = f"{before}{quoted(self.text, self.start, self.end).strip()}{after}"
@@ -72,8 +73,12 @@ class MessageExcerpt:
     def day(self) -> str:
         return f"{self.turn.occurred_at:%Y-%m-%d}"
 
-    def line(self, *, labelled: bool, dated: bool) -> str:
-        label = _label(self.turn, dated=dated) if labelled else ""
+    @property
+    def alongside(self) -> int:
+        return sum(bool(_quotable(message)) for message in self.turn.messages)
+
+    def line(self, *, labelled: bool, dated: bool, partial: bool) -> str:
+        label = _label(self.turn, dated=dated, partial=partial) if labelled else ""
         return f"{label}{self._said}" if self._said else ""
 
     @cached_property
@@ -120,9 +125,9 @@ def turn_passages(turns: Sequence[RetrievedTurn], terms: Terms) -> list[TurnPass
     return found
 
 
-def _label(turn: RetrievedTurn, *, dated: bool = True) -> str:
+def _label(turn: RetrievedTurn, *, dated: bool = True, partial: bool = False) -> str:
     date = f", {turn.occurred_at:%Y-%m-%d}" if dated else ""
-    return f"[turn {turn.turn_no}{date}] "
+    return f"[turn {turn.turn_no}{date}{', in part' if partial else ''}] "
 
 
 def _quotable(message: Message) -> str:

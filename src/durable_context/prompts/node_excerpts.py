@@ -15,8 +15,9 @@ class SentenceExcerpt(NamedTuple):
     order: tuple[int, int]
     text: str
     day: str = ""
+    alongside: int = 1
 
-    def line(self, *, labelled: bool, dated: bool) -> str:
+    def line(self, *, labelled: bool, dated: bool, partial: bool) -> str:
         return f"- {self.text}\n"
 
 

@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
     candidates: int
 
 
-BOUNDS: Final = Bounds(terms=40, whole=2_000, newest=48, candidates=24)
+BOUNDS: Final = Bounds(terms=24, whole=6_000, newest=16, candidates=24)
 SIMILAR: Final = 2.0
 """Where the query has a vector: what the leaf nearest to it gets, as a term would that no leaf has,
 so many times. Others get less, down to nothing for the last of those that are found.
@@ -35,6 +35,8 @@ so many times. Others get less, down to nothing for the last of those that are f
 K1: Final = 0.9
 B: Final = 0.5
 MESSAGE_K1: Final = 0.9
+WEAKEST: Final = 0.15
+"""Share of the best score below which a hit is noise beside it."""
 MESSAGE_B: Final = 0.75
 MESSAGE: Final = 2.0
 """Chosen on three conversations of LoCoMo and checked on two others; a flat optimum."""
@@ -97,22 +99,25 @@ _CANDIDATES = f""", standing as materialized (
         and d.to_turn = c.to_turn and d.level = c.level and d.artifact_no = c.artifact_no
     union all
     select f.branch_uuid, f.turn_no, -1, 0, f.turn_no,
-        array[cardinality(f.message_terms)::smallint],
+        array[cardinality(f.message_terms)],
         array(select length(m.terms) from unnest(f.message_terms) m (terms))
     from fresh f
+), arrays as materialized ( -- faster than a join with the terms
+    select array_agg(q.term order by q.term) as terms,
+        array_agg(q.weight order by q.term) as weights
+    from lists q
 ), matched as materialized (
-    select p.branch_uuid, p.to_turn, p.level, p.artifact_no, q.term, q.weight, p.frequency,
+    select p.branch_uuid, p.to_turn, p.level, p.artifact_no, p.term,
+        q.weights[array_position(q.terms, p.term)] as weight, p.frequency,
         p.length / s.mean_length as length, p.places
-    from candidates c cross join (select array(select q.term from query q) as terms) asked
-    cross join lateral (
+    from candidates c cross join arrays q cross join stats s cross join lateral (
         select p.* from durable_context.postings p
-        where p.branch_uuid = c.branch_uuid and p.term = any (asked.terms)
+        where p.branch_uuid = c.branch_uuid and p.term = any (q.terms)
             and p.to_turn = c.to_turn and p.level = c.level and p.artifact_no = c.artifact_no
     ) p
-    join query q on q.term = p.term cross join stats s
     union all
     select f.branch_uuid, f.turn_no, -1, 0, q.term, q.weight, f.frequency, f.length, f.places
-    from fresh_postings f join query q on q.term = f.term{{similar_matched}}
+    from fresh_postings f join lists q on q.term = f.term{{similar_matched}}
 )"""
 
 _SCORED = f""", said as materialized (
@@ -126,12 +131,19 @@ _SCORED = f""", said as materialized (
                 * (d.message_lengths[w.place] + coalesce(d.message_lengths[w.place - 1], 0))
                 / n.mean_length)))::integer) / {EXACT}::float8 as score
     from (
-        select m.branch_uuid, m.to_turn, m.level, m.weight, e.place, count(*) as frequency
-        from matched m cross join generate_series(0, length(m.places) - 1) i
-        cross join lateral (
-            values (get_byte(m.places, i)), (get_byte(m.places, i) + 1)
-        ) e (place)
-        group by m.branch_uuid, m.to_turn, m.level, m.term, m.weight, e.place
+        select m.branch_uuid, m.to_turn, m.level, m.weight, e.place, e.frequency
+        from matched m cross join lateral (
+            select u.place, lag(u.place, 1, -1) over before as last,
+                lead(u.place, 1, 99999) over before as next
+            from (
+                select 256 * get_byte(m.places, 2 * i) + get_byte(m.places, 2 * i + 1) as place
+                from generate_series(0, length(m.places) / 2 - 1) i
+            ) u window before as (order by u.place)
+        ) u cross join lateral (
+            select u.place, case when u.last = u.place - 1 then 2 else 1 end as frequency
+            union all
+            select u.place + 1, 1 where u.next > u.place + 1
+        ) e
     ) w
     join documents d on d.branch_uuid = w.branch_uuid and d.to_turn = w.to_turn
         and d.level = w.level and d.artifact_no = 0
@@ -151,11 +163,11 @@ _SCORED = f""", said as materialized (
         case when c.level > 0 then {ABOVE}::float8 else 1 end * (
             c.score + {MESSAGE}::float8 * coalesce(p.score, {UNSPOKEN}::float8 * c.score)
         ) as score
-    from scored c left join lateral (
-        select max(p.score) as score, max(p.matched) as matched from spoken p
-        where p.branch_uuid = c.branch_uuid and p.to_turn = c.to_turn and p.level = c.level
-            and c.artifact_no = 0
-    ) p on true
+    from scored c left join (
+        select p.branch_uuid, p.to_turn, p.level, max(p.score) as score, max(p.matched) as matched
+        from spoken p group by p.branch_uuid, p.to_turn, p.level
+    ) p on p.branch_uuid = c.branch_uuid and p.to_turn = c.to_turn and p.level = c.level
+        and c.artifact_no = 0
     order by c.level, c.to_turn, c.artifact_no, c.score desc, c.branch_uuid
 ), ranked as (
     select w.* from weighed w cross join (
@@ -167,6 +179,7 @@ _SCORED = f""", said as materialized (
     ) least
     where (select max(w.matched) from weighed w) >= least.matched
         and w.matched >= {BESIDE_BEST}::float8 * least.matched
+        and w.score >= {WEAKEST}::float8 * (select max(w.score) from weighed w)
 ), hits as materialized (
     select r.*, d.from_turn, d.turn_messages, row_number() over (
         order by r.score desc, r.to_turn desc, r.level, r.artifact_no
@@ -193,7 +206,7 @@ _SIMILAR_CANDIDATES = """
 _SIMILAR_MATCHED = """
     union all
     select n.branch_uuid, n.to_turn, 0, 0, '', n.weight, 1, 1, (
-        select string_agg(set_byte('\\x00', 0, least(p.place, 255)::integer), '' order by p.place)
+        select string_agg(int2send(least(p.place, 32767)::smallint), '' order by p.place)
         from generate_series(
             w.before + 1, w.before + d.turn_messages[n.turn_no - d.from_turn + 1]
         ) p (place)

@@ -2,6 +2,7 @@
 together, within one cap.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -12,6 +13,7 @@ from durable_context.prompts.excerpts import Terms, message_excerpts
 from durable_context.prompts.node_excerpts import node_excerpts
 from durable_context.prompts.rendering import RETRIEVED_HEAD, turns_label
 from durable_context.prompts.retrieved import Retrieved, RetrievedArtifact, RetrievedNode
+from durable_context.redaction import redact
 from durable_context.text import clean, one_line, shorten
 from durable_context.tokens import TokenCounter
 
@@ -35,7 +37,7 @@ class RetrievedBlock(NamedTuple):
 
 class _Excerpt(Protocol):
     """`worth` compares excerpts of all documents; `order` those of one, by turn first. `day`: when
-    it was said.
+    it was said. `alongside`: how many messages its turn has.
     """
 
     @property
@@ -44,13 +46,15 @@ class _Excerpt(Protocol):
     def order(self) -> tuple[int, int]: ...
     @property
     def day(self) -> str: ...
-    def line(self, *, labelled: bool, dated: bool) -> str: ...
+    @property
+    def alongside(self) -> int: ...
+    def line(self, *, labelled: bool, dated: bool, partial: bool) -> str: ...
 
 
 @dataclass
 class _Document:
-    """Something found, with what of it is quoted so far. `head` introduces it, once it is; what
-    stands beside the first of its block has none.
+    """Something found, with what of it is quoted so far. `head` introduces its block, once it is;
+    what stands beside the first of a block has none.
     """
 
     found: Retrieved
@@ -73,12 +77,16 @@ class _Document:
 
     def lines(self) -> Iterator[str]:
         """The turn and the day are said where they change."""
-        if self.head:
-            yield self.head
+        shown = Counter(excerpt.order[0] for excerpt in self.chosen)
         turn_no, day = 0, ""
         for excerpt in sorted(self.chosen, key=lambda each: each.order):
-            yield excerpt.line(labelled=excerpt.order[0] != turn_no, dated=excerpt.day != day)
-            turn_no, day = excerpt.order[0], excerpt.day
+            number = excerpt.order[0]
+            yield excerpt.line(
+                labelled=number != turn_no,
+                dated=excerpt.day != day,
+                partial=shown[number] < excerpt.alongside,
+            )
+            turn_no, day = number, excerpt.day
 
 
 _Offer = tuple[_Excerpt, _Document]
@@ -148,7 +156,7 @@ def _head(found: Retrieved, standing: set[str], counter: TokenCounter) -> str:
         return artifact_head(found)
     if found.headline is None or found.summary_id in standing:
         return ""
-    headline = shorten(one_line(clean(found.headline)), HEADLINE_TOKENS, counter)
+    headline = shorten(one_line(redact(clean(found.headline))), HEADLINE_TOKENS, counter)
     return f"{turns_label(found.from_turn, found.to_turn)} {headline}\n"
 
 
@@ -190,6 +198,7 @@ def _added_tokens(excerpt: _Excerpt, document: _Document, counter: TokenCounter)
     line = excerpt.line(
         labelled=all(other.order[0] != excerpt.order[0] for other in document.chosen),
         dated=all(other.day != excerpt.day for other in document.chosen),
+        partial=True,
     )
     if not line:
         return 0
@@ -201,7 +210,8 @@ def _block(group: Sequence[_Document], counter: TokenCounter) -> RetrievedBlock 
     shown = [document for document in group if document.chosen]
     if not shown:
         return None
-    lines = [line for document in shown for line in document.lines()]
+    heads = [document.head for document in shown if document.head]
+    lines = [*heads, *(line for document in shown for line in document.lines())]
     return RetrievedBlock(
         from_turn=min(document.from_turn for document in shown),
         to_turn=max(document.to_turn for document in shown),

@@ -12,7 +12,19 @@ short ones.
 OF_CONTEXT: Final = 0.5
 """What the last turn lends weighs at most this share of what the message says itself."""
 FRESH_TURNS: Final = 64
-"""Turns that no leaf covers yet and that stand as digests: so many of the newest are candidates."""
+FRESH_BYTES: Final = 200_000
+"""Turns that no leaf covers yet and that stand as digests: so many of the newest are candidates, as
+long as their terms take up to so much room.
+"""
+LENDING: Final = 2
+"""Of the turn that lends terms so many messages, from its beginning and from its end."""
+COMMON: Final = 0.4
+"""Terms that weigh less than this share of one that no leaf has are not lent, and a message that
+says one that weighs more needs none.
+"""
+FIRST_UNSPACED: Final = 0x0E00
+OF_UNKNOWN_PAIR: Final = 0.25
+"""Share that a pair of characters beyond this one counts when no leaf has it."""
 EXACT: Final = 1_000_000
 """Sums of weights and scores are of whole numbers, this many to 1, so that they do not depend on
 the order of the rows.
@@ -27,7 +39,8 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
     ) as length
     from tail x join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
         and t.turn_no = x.turn_no
-    where x.raw is not true order by t.turn_no desc limit {FRESH_TURNS}
+    where x.raw is not true and x.stored_before <= {FRESH_BYTES}
+    order by t.turn_no desc limit {FRESH_TURNS}
 ), stats as materialized (
     select l.leaves, l.mean_length, ln(2 * l.leaves + 2) as rarest
     from (
@@ -55,29 +68,31 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
         select t.term, t.weight, true from unnest($8::text[], $9::float8[]) t (term, weight)
         union all
         select u.lexeme, $10::float8, false
-        from durable_context.visible_turns t cross join unnest(t.message_terms) m (terms)
+        from durable_context.visible_turns t
+        cross join unnest(t.message_terms) with ordinality m (terms, place)
         cross join unnest(m.terms) u
         where $10::float8 > 0 and ($7::text is not null or b.open_run_turn is not null)
             and t.tenant = $1 and t.seen_by = $2
+            and (m.place <= {LENDING} or m.place > cardinality(t.message_terms) - {LENDING})
             and t.turn_no in (b.head_turn, b.open_run_turn) and u.lexeme !~ '^=([0-9]{{4}}|--)'
     ) w
-    where not exists (
-        select from durable_context.visible_turns t
+    where w.term <> all (array(
+        select unnest(t.speakers) from durable_context.visible_turns t
         where t.tenant = $1 and t.seen_by = $2 and t.turn_no in (b.head_turn, b.head_turn - 1)
-            and w.term = any (t.speakers)
-    )
+    ))
     group by w.term order by max(w.weight) desc, length(w.term) desc, w.term limit {QUERY_TERMS}
 ), fresh_postings as materialized (
     select f.branch_uuid, f.turn_no, q.term, count(*) as frequency,
         f.length / (select greatest(avg(f.length), 1)::float8 from fresh f) as length,
-        string_agg(set_byte('\\x00', 0, least(m.place, 255)::integer), '' order by m.place)
-            as places
+        string_agg(int2send(least(m.place, 32767)::smallint), '' order by m.place) as places
     from fresh f cross join unnest(f.message_terms) with ordinality m (terms, place)
     cross join unnest(m.terms) u join asked q on q.term = u.lexeme
     group by f.branch_uuid, f.turn_no, f.length, q.term
 ), rated as materialized (
-    select q.term, q.own, d.leaves,
-        q.weight * ln(1 + (greatest(s.leaves - d.leaves, 0) + 0.5) / (d.leaves + 0.5)) as weight
+    select q.term, q.own, d.leaves, w.rarity, q.weight * w.rarity as weight,
+        -- Half of the pairs of a script without spaces are of no word.
+        case when d.leaves = 0 and length(q.term) = 2 and ascii(q.term) >= {FIRST_UNSPACED}
+            then {OF_UNKNOWN_PAIR}::float8 else 1 end as counts
     from branch b cross join stats s cross join asked q cross join lateral (
         select coalesce(sum(p.nth), 0)::float8
             + (select count(*) from fresh_postings f where f.term = q.term) as leaves
@@ -88,19 +103,26 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
             order by p.to_turn desc limit 1
         ) p
         where a.tenant = $1 and a.branch_uuid = $2
-    ) d
+    ) d cross join lateral (
+        select ln(1 + (greatest(s.leaves - d.leaves, 0) + 0.5) / (d.leaves + 0.5)) as rarity
+    ) w
 ), total as materialized ( -- of what the message says; where it says nothing, of what is known
-    select r.own, coalesce(case when r.own > 0 then r.own else r.known end, 0) as weight,
-        case when r.own > 0 then least(1, {OF_CONTEXT}::float8 * r.own / nullif(r.lent, 0))
-            else 1 end as context
-    from (
-        select sum(({EXACT} * r.weight)::integer) filter (where r.own) / {EXACT}::float8 as own,
+    select coalesce(case when r.own > 0 then r.own else r.known end, 0) as weight, case
+        when r.own is null and $7::text <> '' then 0 -- it says the speakers' names
+        when r.own > 0 and r.heaviest >= {COMMON}::float8 * s.rarest then 0
+        when r.own > 0 then least(1, {OF_CONTEXT}::float8 * r.own / nullif(r.lent, 0))
+        else 1 end as context
+    from stats s cross join (
+        select sum(({EXACT} * r.weight)::integer * r.counts) filter (where r.own)
+                / {EXACT}::float8 as own,
             sum(({EXACT} * r.weight)::integer) filter (where not r.own) / {EXACT}::float8 as lent,
             sum(({EXACT} * r.weight)::integer) filter (where r.leaves > 0) / {EXACT}::float8
-                as known
+                as known,
+            max(r.weight) filter (where r.own and r.leaves > 0) as heaviest
         from rated r
     ) r
 ), query as materialized (
     select r.term, r.leaves, case when r.own then 1 else t.context end * r.weight as weight
-    from rated r cross join total t
+    from rated r cross join total t cross join stats s
+    where r.own or (t.context > 0 and r.rarity >= {COMMON}::float8 * s.rarest)
 )"""
