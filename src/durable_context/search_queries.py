@@ -31,7 +31,9 @@ TERM_WEIGHT: Final = 1.0
 COARSE_WEIGHT: Final = 0.5
 """Of the month and the year of a day, which may be all that was said of it."""
 CONTEXT_WEIGHT: Final = 0.3
-"""Of what the last turns said, where the message needs it."""
+"""Of what the last turn said, where the message points at it ..."""
+SHORT_WEIGHT: Final = 0.2
+"""... and where it is short: if nobody has said what it says, it is about something else."""
 SHORT: Final = 2
 """Content words up to which a message is taken to lean on what was said before ..."""
 SHORT_WORDS: Final = 3
@@ -136,12 +138,13 @@ def search_query(text: str) -> SearchQuery:
     weights |= dict.fromkeys(islice(pairs(asked_runs), QUERY_TERMS), TERM_WEIGHT)
     amount = len(content) + unspaced
     is_short = amount <= SHORT and len(WORD.findall(asked)) <= SHORT_WORDS
-    leans = (is_short and exact.keys() <= dates.keys()) or (
-        amount <= ELLIPTICAL and _is_elliptical(asked, asked_runs)
-    )
-    context_weight = CONTEXT_WEIGHT if leans else 0.0
+    if amount <= ELLIPTICAL and _is_elliptical(asked, asked_runs):
+        context_weight = CONTEXT_WEIGHT
+    else:
+        short = is_short and exact.keys() <= dates.keys()
+        context_weight = SHORT_WEIGHT if short else 0.0
     text = without_dates(asked, dates) if dates else asked
-    if leans:
+    if context_weight:
         words: list[str] = WORD.findall(text)
         text = " ".join(word for word in words if word.casefold() not in _SAYS_NOTHING)
     return SearchQuery(text, tuple(weights), tuple(weights.values()), context_weight)

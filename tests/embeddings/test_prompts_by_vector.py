@@ -49,9 +49,13 @@ async def test_words_and_vector_count_together(grown: Branch) -> None:
     assert {9, 20} <= turns
 
 
-async def test_small_talk_with_a_vector_searches_by_it(grown: Branch) -> None:
-    assert _retrieved(await _prepared(grown, "thanks!")) == []
-    assert _retrieved(await _prepared(grown, "thanks!", query_vector=MEANT))
+async def test_small_talk_finds_nothing_whatever_its_vector(grown: Branch) -> None:
+    assert _retrieved(await _prepared(grown, "thanks!", query_vector=MEANT)) == []
+
+
+async def test_a_vector_that_is_near_to_nothing_finds_nothing(grown: Branch) -> None:
+    opposite = [-number for number in MEANT]
+    assert _retrieved(await _prepared(grown, UNRELATED, query_vector=opposite)) == []
 
 
 async def test_a_prompt_by_vector_is_the_same_twice_and_for_a_fork(

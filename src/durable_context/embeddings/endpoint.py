@@ -83,7 +83,7 @@ class OpenAIEmbedder:
         from openai import AsyncOpenAI
 
         api_key = self._api_key
-        if api_key is None and self._base_url is not None and "OPENAI_API_KEY" not in os.environ:
+        if api_key is None and self._base_url is not None and not os.environ.get("OPENAI_API_KEY"):
             api_key = "none"  # a server of one's own needs no key, but the client insists on one
         return AsyncOpenAI(base_url=self._base_url, api_key=api_key, max_retries=0)
 

@@ -250,7 +250,7 @@ class DocumentRecord(Value):
     length: Count
     nth: Count
     total_length: Figure
-    turn_messages: tuple[Small, ...]
+    turn_messages: tuple[Positive, ...]
     message_lengths: tuple[Count, ...]
     postings: dict[Term, Posting]
 

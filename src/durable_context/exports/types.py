@@ -59,7 +59,7 @@ Figure = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Small = Annotated[int, Field(ge=1, le=2**15 - 1)]
 Time = Annotated[AwareDatetime, AfterValidator(_utc)]
 Sha256 = Annotated[str, Field(pattern=r"\A[0-9a-f]{64}\z")]
-Places = Annotated[str, Field(pattern=r"\A([0-9a-f]{4}){0,32767}\z")]
+Places = Annotated[str, Field(pattern=r"\A([0-9a-f]{4})*\z", max_length=4 * 32_767)]
 """Bytes in hexadecimal."""
 Handle = Annotated[str, Field(pattern=r"\Aart_[A-Za-z0-9_-]{22}\z")]
 Free = Annotated[dict[str, Any], BeforeValidator(bounded_json)]

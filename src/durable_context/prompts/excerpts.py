@@ -127,7 +127,7 @@ def turn_passages(turns: Sequence[RetrievedTurn], terms: Terms) -> list[TurnPass
 
 def _label(turn: RetrievedTurn, *, dated: bool = True, partial: bool = False) -> str:
     date = f", {turn.occurred_at:%Y-%m-%d}" if dated else ""
-    return f"[turn {turn.turn_no}{date}{', in part' if partial else ''}] "
+    return f"[turn {turn.turn_no}{date}{' …' if partial else ''}] "
 
 
 def _quotable(message: Message) -> str:

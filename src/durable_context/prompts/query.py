@@ -55,7 +55,7 @@ _TAIL = f""", run as materialized (
     from branch b
 ), tail as materialized (
     select t.branch_uuid, t.turn_no, t.digest, t.digest_tokens, t.ledger, t.messages,
-        t.message_tokens, t.views, t.artifact_count,
+        t.message_tokens, t.views, t.artifact_count, t.message_terms, t.speakers,
         sum(pg_column_size(t.message_terms)) over (order by t.turn_no desc) as stored_before,
         t.turn_no > b.head_turn - $3
         or (b.checkpoint_turn = 0 and b.head_turn < $4)
@@ -75,9 +75,11 @@ _TAIL = f""", run as materialized (
 )"""
 
 _FOUND = f""", found as materialized (
-    select h.rank, h.score, a.handle, a.turn_no, a.source, a.name, a.media_type, a.size, s.headline,
-        s.text, c.compression, c.sha256, c.data
-    from hits h
+    select h.rank, h.score, a.handle, a.turn_no, a.source, case when newest.version > a.version
+            then a.name || ', version ' || a.version || ' of ' || newest.version else a.name
+        end as name,
+        a.media_type, a.size, s.headline, s.text, c.compression, c.sha256, c.data
+    from branch b cross join hits h
     join durable_context.visible_artifacts a on a.tenant = $1 and a.seen_by = $2
         and a.artifact_no = h.artifact_no
     left join lateral (
@@ -87,6 +89,10 @@ _FOUND = f""", found as materialized (
     ) s on true
     left join durable_context.artifact_contents c on c.tenant = $1 and c.sha256 = a.sha256
         and c.data is not null and c.size <= {EXCERPT_BYTES} and a.line_count is not null
+    cross join lateral (
+        select max(n.version) as version from durable_context.visible_artifacts n
+        where n.tenant = $1 and n.seen_by = $2 and n.name = a.name and n.turn_no <= b.head_turn
+    ) newest
     where h.artifact_no > 0
 )"""
 

@@ -17,25 +17,28 @@ HITS: Final = 3
 
 class Bounds(NamedTuple):
     """How much is read. Of the heaviest `terms` lists of postings are read whole, rarest first, up
-    to `whole` postings in sum, and of each other list the `newest`. The best `candidates` of this
-    first look are scored with all terms.
+    to `whole` leaves in sum (and `others`: nodes and artifacts), and of each other list the
+    `newest`. The best `candidates` of this first look are scored with these terms.
     """
 
     terms: int
     whole: int
     newest: int
     candidates: int
+    others: int = 200
 
 
 BOUNDS: Final = Bounds(terms=24, whole=6_000, newest=16, candidates=24)
-SIMILAR: Final = 2.0
+SIMILAR: Final = 1.0
 """Where the query has a vector: what the leaf nearest to it gets, as a term would that no leaf has,
 so many times. Others get less, down to nothing for the last of those that are found.
 """
+NEAR: Final = 0.25
+"""Cosine below which vectors are strangers: random ones of 500 dimensions have 0.1 at most."""
 K1: Final = 0.9
 B: Final = 0.5
 MESSAGE_K1: Final = 0.9
-WEAKEST: Final = 0.15
+WEAKEST: Final = 0.2
 """Share of the best score below which a hit is noise beside it."""
 MESSAGE_B: Final = 0.75
 MESSAGE: Final = 2.0
@@ -59,7 +62,7 @@ LEAST: Final = 0.15
 _LISTS = """, lists as materialized (
     select q.term, q.weight,
         case when sum(q.leaves) over (order by q.leaves, q.term) <= {bounds.whole}
-            then {bounds.whole} else {bounds.newest} end as postings
+            then q.leaves::integer + {bounds.others} else {bounds.newest} end as postings
     from (select * from query order by weight desc, term limit {bounds.terms}) q
 )"""
 
@@ -192,8 +195,8 @@ _SCORED = f""", said as materialized (
 
 # The turn nearest to the query's vector holds a term of its own, whose weight is the nearness.
 _SIMILAR = f""", nearest as materialized (
-    select n.branch_uuid, n.to_turn, n.turn_no, {SIMILAR}::float8 * s.rarest * coalesce(
-        (n.similarity - min(n.similarity) over ())
+    select n.branch_uuid, n.to_turn, n.turn_no, n.similarity,
+        {SIMILAR}::float8 * s.rarest * coalesce((n.similarity - min(n.similarity) over ())
             / nullif(max(n.similarity) over () - min(n.similarity) over (), 0), 1
     ) as weight
     from branch b cross join stats s
@@ -203,7 +206,7 @@ _SIMILAR_CANDIDATES = """
     union
     select n.branch_uuid, n.to_turn, 0::smallint, 0 from nearest n
 """
-_SIMILAR_MATCHED = """
+_SIMILAR_MATCHED = f"""
     union all
     select n.branch_uuid, n.to_turn, 0, 0, '', n.weight, 1, 1, (
         select string_agg(int2send(least(p.place, 32767)::smallint), '' order by p.place)
@@ -217,7 +220,7 @@ _SIMILAR_MATCHED = """
         select coalesce(sum(u.messages), 0) as before
         from unnest(d.turn_messages[:n.turn_no - d.from_turn]) u (messages)
     ) w
-    where n.weight > 0
+    where n.weight > 0 and n.similarity >= {NEAR}
 """
 
 

@@ -100,7 +100,7 @@ class Search(NamedTuple):
 
     @property
     def asks(self) -> bool:
-        return self.query is None or self.query != NOTHING or self.vector is not None
+        return self.query != NOTHING
 
     def arguments(self) -> list[Any]:
         if self.query is None:

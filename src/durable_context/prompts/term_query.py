@@ -5,12 +5,16 @@ branch sees.
 
 from typing import Final
 
+from durable_context.search_queries import CONTEXT_WEIGHT
+
 QUERY_TERMS: Final = 64
 """Terms of a query that are looked at: whole words before those of earlier turns, long ones before
 short ones.
 """
-OF_CONTEXT: Final = 0.5
-"""What the last turn lends weighs at most this share of what the message says itself."""
+OF_CONTEXT: Final = 2.0
+"""What the last turn lends to a message that says something itself weighs at most this many times
+what a term that no leaf has does.
+"""
 FRESH_TURNS: Final = 64
 FRESH_BYTES: Final = 200_000
 """Turns that no leaf covers yet and that stand as digests: so many of the newest are candidates, as
@@ -23,7 +27,7 @@ COMMON: Final = 0.4
 says one that weighs more needs none.
 """
 FIRST_UNSPACED: Final = 0x0E00
-OF_UNKNOWN_PAIR: Final = 0.25
+OF_UNKNOWN_PAIR: Final = 0.1
 """Share that a pair of characters beyond this one counts when no leaf has it."""
 EXACT: Final = 1_000_000
 """Sums of weights and scores are of whole numbers, this many to 1, so that they do not depend on
@@ -37,10 +41,28 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
     select t.branch_uuid, t.turn_no, t.message_terms, (
         select coalesce(sum(length(m.terms)), 0) from unnest(t.message_terms) m (terms)
     ) as length
-    from tail x join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = $2
-        and t.turn_no = x.turn_no
-    where x.raw is not true and x.stored_before <= {FRESH_BYTES}
+    from tail t where t.raw is not true and t.stored_before <= {FRESH_BYTES}
     order by t.turn_no desc limit {FRESH_TURNS}
+), speakers as materialized (
+    select array(
+        select unnest(t.speakers) from branch b join tail t on t.turn_no >= b.head_turn - 1
+    ) as names
+), lent as materialized (
+    select u.lexeme as term
+    from (
+        select t.message_terms from branch b join tail t on t.turn_no = b.head_turn
+        union all
+        select t.message_terms from branch b cross join lateral (
+            select t.message_terms from durable_context.visible_turns t
+            where t.tenant = $1 and t.seen_by = $2 and t.turn_no = b.open_run_turn
+                and t.turn_no < b.head_turn
+            offset 0
+        ) t
+    ) t cross join unnest(t.message_terms) with ordinality m (terms, place)
+    cross join unnest(m.terms) u cross join branch b
+    where $10::float8 > 0 and ($7::text is not null or b.open_run_turn is not null)
+        and (m.place <= {LENDING} or m.place > cardinality(t.message_terms) - {LENDING})
+        and u.lexeme !~ '^=([0-9]{{4}}|--)'
 ), stats as materialized (
     select l.leaves, l.mean_length, ln(2 * l.leaves + 2) as rarest
     from (
@@ -67,19 +89,9 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
         union all
         select t.term, t.weight, true from unnest($8::text[], $9::float8[]) t (term, weight)
         union all
-        select u.lexeme, $10::float8, false
-        from durable_context.visible_turns t
-        cross join unnest(t.message_terms) with ordinality m (terms, place)
-        cross join unnest(m.terms) u
-        where $10::float8 > 0 and ($7::text is not null or b.open_run_turn is not null)
-            and t.tenant = $1 and t.seen_by = $2
-            and (m.place <= {LENDING} or m.place > cardinality(t.message_terms) - {LENDING})
-            and t.turn_no in (b.head_turn, b.open_run_turn) and u.lexeme !~ '^=([0-9]{{4}}|--)'
+        select l.term, $10::float8, false from lent l
     ) w
-    where w.term <> all (array(
-        select unnest(t.speakers) from durable_context.visible_turns t
-        where t.tenant = $1 and t.seen_by = $2 and t.turn_no in (b.head_turn, b.head_turn - 1)
-    ))
+    where w.term <> all ((select p.names from speakers p)::text[])
     group by w.term order by max(w.weight) desc, length(w.term) desc, w.term limit {QUERY_TERMS}
 ), fresh_postings as materialized (
     select f.branch_uuid, f.turn_no, q.term, count(*) as frequency,
@@ -108,9 +120,10 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
     ) w
 ), total as materialized ( -- of what the message says; where it says nothing, of what is known
     select coalesce(case when r.own > 0 then r.own else r.known end, 0) as weight, case
-        when r.own is null and $7::text <> '' then 0 -- it says the speakers' names
-        when r.own > 0 and r.heaviest >= {COMMON}::float8 * s.rarest then 0
-        when r.own > 0 then least(1, {OF_CONTEXT}::float8 * r.own / nullif(r.lent, 0))
+        -- It says nobody's name but a speaker's, what nobody has said, or what few have.
+        when $7::text <> '' and r.heaviest is null and $10::float8 < {CONTEXT_WEIGHT}::float8
+            or r.heaviest >= {COMMON}::float8 * s.rarest then 0
+        when r.own > 0 then least(1, {OF_CONTEXT}::float8 * s.rarest / nullif(r.lent, 0))
         else 1 end as context
     from stats s cross join (
         select sum(({EXACT} * r.weight)::integer * r.counts) filter (where r.own)

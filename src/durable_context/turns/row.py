@@ -80,7 +80,7 @@ def turn_row(
         )
     )
     day = occurred_at.date() if occurred_at else None
-    searched = _searched([sendable(message) for message in stored], day)
+    searched = _searched([_redacted(sendable(message)) for message in stored], day)
     entries = (*ledger_of(redacted), *(artifact.ledger_entry() for artifact in artifacts))
     return TurnRow(
         content_hash=content_hash(text, outcome, continues),
