@@ -89,6 +89,11 @@ def normalized(text: str) -> str:
     return text.translate(_PLAIN_MARKS)
 
 
+def folded(text: str) -> str:
+    """Text for PostgreSQL, which in some locales knows no capitals beyond ASCII."""
+    return text if text.isascii() else text.lower()
+
+
 def without_unspaced(text: str) -> tuple[str, tuple[str, ...]]:
     """The text without what is written in scripts that put no spaces between words, and the runs of
     characters that were.

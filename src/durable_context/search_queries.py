@@ -13,7 +13,7 @@ from durable_context.absolute_dates import (
     named_dates,
     without_dates,
 )
-from durable_context.exact_terms import exact_terms, normalized, pairs, without_unspaced
+from durable_context.exact_terms import exact_terms, folded, normalized, pairs, without_unspaced
 from durable_context.small_talk import (
     UNSPACED_FILLERS,
     UNSPACED_GREETINGS,
@@ -147,7 +147,7 @@ def search_query(text: str) -> SearchQuery:
     if context_weight:
         words: list[str] = WORD.findall(text)
         text = " ".join(word for word in words if word.casefold() not in _SAYS_NOTHING)
-    return SearchQuery(text, tuple(weights), tuple(weights.values()), context_weight)
+    return SearchQuery(folded(text), tuple(weights), tuple(weights.values()), context_weight)
 
 
 def _asked(text: str) -> tuple[str, set[str], bool]:

@@ -16,6 +16,7 @@ from durable_context.dates import resolve_dates
 from durable_context.exact_terms import (
     TERM_CHARACTERS,
     exact_terms,
+    folded,
     normalized,
     pairs,
     without_unspaced,
@@ -101,7 +102,7 @@ def _search_text(text: str, day: date | None) -> SearchText:
     for found in (exact_terms(spaced), pairs(runs)):
         if len(terms) < TERMS:
             terms.update(dict.fromkeys(found))
-    return SearchText(spaced, tuple(islice(terms, TERMS)))
+    return SearchText(folded(spaced), tuple(islice(terms, TERMS)))
 
 
 def _other_days(text: str, day: date) -> Iterator[str]:

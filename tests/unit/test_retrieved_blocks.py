@@ -64,6 +64,7 @@ def artifact(turn_no: int, text: str | None, summary: str | None = None) -> Retr
         "A log",
         summary,
         text,
+        bytes([turn_no]),
     )
 
 
@@ -191,3 +192,9 @@ def test_blocks_keep_to_their_caps_and_are_counted_as_they_read(
         assert block.from_turn <= block.to_turn
     together = "".join(block.text for block in made)
     assert COUNTER.count(together) == sum(block.tokens for block in made)
+
+
+def test_content_that_came_more_than_once_is_quoted_once() -> None:
+    newest, oldest = artifact(31, "the anvil"), artifact(28, "the anvil")
+    found = shown(newest, oldest._replace(sha256=newest.sha256), leaf(1, "an anvil"))
+    assert [block.from_turn for block in found] == [31, 1]

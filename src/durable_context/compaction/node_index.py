@@ -108,20 +108,21 @@ added as (
     returning to_turn, level, length
 ),
 posted as (
-insert into durable_context.postings (
-    branch_uuid, term, to_turn, level, frequency, length, nth, places
-)
-select $2, c.term, c.to_turn, c.level, least(c.frequency, 32767), a.length,
-    case when c.level = 0 then coalesce(p.nth, 0) + c.number else 0 end, c.places
-from ( -- numbered before another attempt's leaves drop out
-    select *, row_number() over (partition by term, level order by to_turn) as number from counted
-) c
-join added a on a.to_turn = c.to_turn and a.level = c.level
-left join lateral (
-    select p.nth from durable_context.postings p
-    where p.branch_uuid = $2 and p.term = c.term and p.level = 0 and p.artifact_no = 0
-    order by p.to_turn desc limit 1
-) p on c.level = 0
+    insert into durable_context.postings (
+        branch_uuid, term, to_turn, level, frequency, length, nth, places
+    )
+    select $2, c.term, c.to_turn, c.level, least(c.frequency, 32767), a.length,
+        case when c.level = 0 then coalesce(p.nth, 0) + c.number else 0 end, c.places
+    from ( -- numbered before another attempt's leaves drop out
+        select *, row_number() over (partition by term, level order by to_turn) as number
+        from counted
+    ) c
+    join added a on a.to_turn = c.to_turn and a.level = c.level
+    left join lateral (
+        select p.nth from durable_context.postings p
+        where p.branch_uuid = $2 and p.term = c.term and p.level = 0 and p.artifact_no = 0
+        order by p.to_turn desc limit 1
+    ) p on c.level = 0
 )
 select count(*) from nodes
 """

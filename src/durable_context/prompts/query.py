@@ -78,7 +78,7 @@ _FOUND = f""", found as materialized (
     select h.rank, h.score, a.handle, a.turn_no, a.source, case when newest.version > a.version
             then a.name || ', version ' || a.version || ' of ' || newest.version else a.name
         end as name,
-        a.media_type, a.size, s.headline, s.text, c.compression, c.sha256, c.data
+        a.media_type, a.size, s.headline, s.text, c.compression, a.sha256, c.data
     from branch b cross join hits h
     join durable_context.visible_artifacts a on a.tenant = $1 and a.seen_by = $2
         and a.artifact_no = h.artifact_no

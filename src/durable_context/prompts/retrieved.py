@@ -39,7 +39,9 @@ class RetrievedNode(NamedTuple):
 
 
 class RetrievedArtifact(NamedTuple):
-    """`text` is None where the artifact is large or no text."""
+    """`text` is None where the artifact is large or no text. `sha256`: of the content, which may
+    have come more than once.
+    """
 
     score: float
     handle: str
@@ -51,6 +53,7 @@ class RetrievedArtifact(NamedTuple):
     headline: str | None
     summary: str | None
     text: str | None
+    sha256: bytes
 
 
 Retrieved = RetrievedNode | RetrievedArtifact
@@ -110,12 +113,12 @@ def _artifact(
     headline: str | None,
     summary: str | None,
     compression: str | None,
-    sha256: bytes | None,
+    sha256: bytes,
     data: bytes | None,
 ) -> RetrievedArtifact:
     text = None
-    if compression is not None and sha256 is not None and data is not None:
+    if compression is not None and data is not None:
         text = decoded(unpack(compression, data, size, sha256))
     return RetrievedArtifact(
-        score, handle, turn_no, source, name, media_type, size, headline, summary, text
+        score, handle, turn_no, source, name, media_type, size, headline, summary, text, sha256
     )

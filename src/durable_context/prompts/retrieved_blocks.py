@@ -116,7 +116,8 @@ def _groups(
     found: Iterable[Retrieved], standing: set[str], blocks: int, counter: TokenCounter
 ) -> list[list[_Document]]:
     """Documents in the order of their ranks. Turns that follow on those of another group join it,
-    so that it takes one block to show them; a node gives way to what it covers.
+    so that it takes one block to show them; a node gives way to what it covers, and of artifacts
+    with one content the best is shown.
     """
     groups: list[list[_Document]] = []
     for each in found:
@@ -124,7 +125,7 @@ def _groups(
         beside = next((group for group in groups if _follows(document, group)), None)
         if beside is not None:
             beside.append(document)
-        elif len(groups) < blocks and not any(_overlaps(document, group) for group in groups):
+        elif len(groups) < blocks and not any(_repeats(document, group) for group in groups):
             document.head = _head(each, standing, counter)
             groups.append([document])
     for group in groups:
@@ -140,9 +141,13 @@ def _follows(document: _Document, group: Sequence[_Document]) -> bool:
     )
 
 
-def _overlaps(document: _Document, group: Sequence[_Document]) -> bool:
+def _repeats(document: _Document, group: Sequence[_Document]) -> bool:
     if isinstance(document.found, RetrievedArtifact):
-        return False
+        same = document.found.sha256
+        return any(
+            isinstance(other.found, RetrievedArtifact) and other.found.sha256 == same
+            for other in group
+        )
     return any(
         isinstance(other.found, RetrievedNode)
         and other.from_turn <= document.to_turn
