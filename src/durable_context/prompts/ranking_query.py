@@ -37,6 +37,8 @@ NEAR: Final = 0.25
 """Cosine below which vectors are strangers: random ones of 500 dimensions have 0.1 at most."""
 K1: Final = 0.9
 B: Final = 0.5
+LONGEST: Final = 4
+"""Times the mean length that a document counts as at most: of a long file a passage answers."""
 MESSAGE_K1: Final = 0.9
 WEAKEST: Final = 0.2
 """Share of the best score below which a hit is noise beside it."""
@@ -67,7 +69,8 @@ _LISTS = """, lists as materialized (
 )"""
 
 _BM25 = f"""sum(({EXACT} * q.weight * p.frequency * {K1 + 1:.1f}::float8 / (p.frequency
-        + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * p.length / s.mean_length)))::integer)"""
+        + {K1}::float8 * ({1 - B}::float8 + {B}::float8
+            * least(p.length / s.mean_length, {LONGEST}))))::integer)"""
 
 _CANDIDATES = f""", standing as materialized (
     select n.level, n.to_turn from branch b
@@ -112,7 +115,7 @@ _CANDIDATES = f""", standing as materialized (
 ), matched as materialized (
     select p.branch_uuid, p.to_turn, p.level, p.artifact_no, p.term,
         q.weights[array_position(q.terms, p.term)] as weight, p.frequency,
-        p.length / s.mean_length as length, p.places
+        least(p.length / s.mean_length, {LONGEST}) as length, p.places
     from candidates c cross join arrays q cross join stats s cross join lateral (
         select p.* from durable_context.postings p
         where p.branch_uuid = c.branch_uuid and p.term = any (q.terms)

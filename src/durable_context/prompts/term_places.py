@@ -33,6 +33,11 @@ def _core(term: str) -> str:
 def _pattern(term: str) -> re.Pattern[str]:
     core = _core(term)
     ending = "[iy]" if core != term else ""
-    # A word begins here; in scripts without spaces it may begin anywhere.
+    # A word begins here, a number is whole; in scripts without spaces it may begin anywhere.
     before = r"(?<![^\W\d_])" if term.isascii() and term[:1].isalpha() else ""
-    return re.compile(f"{before}{re.escape(core)}{ending}", re.IGNORECASE)
+    behind = ending
+    if term[:1].isdigit():
+        before = r"(?<!\d)"
+    if term[-1:].isdigit():
+        behind = r"(?!\d)"
+    return re.compile(f"{before}{re.escape(core)}{behind}", re.IGNORECASE)
