@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from durable_context.prompts.excerpts import OF_DOCUMENT, Terms
-from durable_context.prompts.rendering import turns_label
 from durable_context.prompts.retrieved import RetrievedArtifact
 from durable_context.prompts.term_places import holds
 from durable_context.quoting import quoted
@@ -46,10 +45,6 @@ class LineExcerpt(NamedTuple):
         return self.passage.line() if self.passage else f"- {self.summary}\n"
 
 
-def artifact_head(found: RetrievedArtifact) -> str:
-    return f"{turns_label(found.turn_no, found.turn_no)} {_described(found)}\n"
-
-
 def artifact_excerpts(
     found: RetrievedArtifact, terms: Terms, counter: TokenCounter
 ) -> Iterator[LineExcerpt]:
@@ -63,7 +58,7 @@ def artifact_excerpts(
         yield LineExcerpt(found.score, (0, 0), None, shorten(summary, SUMMARY_TOKENS, counter))
 
 
-def _described(found: RetrievedArtifact) -> str:
+def artifact_head(found: RetrievedArtifact) -> str:
     name = f"{one_line(redact(clean(found.name)))}, " if found.name else ""
     about = f": {one_line(redact(clean(found.headline)))}" if found.headline else ""
     return f"artifact {found.handle} ({name}{found.media_type}, {found.size:,} bytes){about}"

@@ -19,6 +19,8 @@ from durable_context.tokens import TokenCounter
 
 HEADLINE_TOKENS = 16
 """Of the headline that introduces a block: excerpts say more."""
+WIDER_LABEL = 2
+"""Tokens that the turns of a whole block may take more than those of its first document."""
 SMALLEST_EXCERPT = 20
 """Tokens of room below which no further excerpt is tried."""
 
@@ -53,8 +55,8 @@ class _Excerpt(Protocol):
 
 @dataclass
 class _Document:
-    """Something found, with what of it is quoted so far. `head` introduces its block, once it is;
-    what stands beside the first of a block has none.
+    """Something found, with what of it is quoted so far. `head` introduces its block, once it is,
+    behind the turns of all that the block shows; what stands beside the first of a block has none.
     """
 
     found: Retrieved
@@ -161,8 +163,7 @@ def _head(found: Retrieved, standing: set[str], counter: TokenCounter) -> str:
         return artifact_head(found)
     if found.headline is None or found.summary_id in standing:
         return ""
-    headline = shorten(one_line(redact(clean(found.headline))), HEADLINE_TOKENS, counter)
-    return f"{turns_label(found.from_turn, found.to_turn)} {headline}\n"
+    return shorten(one_line(redact(clean(found.headline))), HEADLINE_TOKENS, counter)
 
 
 def _excerpts(document: _Document, terms: Terms, counter: TokenCounter) -> Iterator[_Excerpt]:
@@ -207,15 +208,23 @@ def _added_tokens(excerpt: _Excerpt, document: _Document, counter: TokenCounter)
     )
     if not line:
         return 0
-    head = 0 if document.chosen or not document.head else counter.count(document.head)
+    head = 0
+    if document.head and not document.chosen:
+        head = counter.count(_headed([document], document.head)) + WIDER_LABEL
     return head + counter.count(line)
+
+
+def _headed(documents: Sequence[_Document], head: str) -> str:
+    first = min(document.from_turn for document in documents)
+    last = max(document.to_turn for document in documents)
+    return f"{turns_label(first, last)} {head}\n"
 
 
 def _block(group: Sequence[_Document], counter: TokenCounter) -> RetrievedBlock | None:
     shown = [document for document in group if document.chosen]
     if not shown:
         return None
-    heads = [document.head for document in shown if document.head]
+    heads = [_headed(shown, document.head) for document in shown if document.head]
     lines = [*heads, *(line for document in shown for line in document.lines())]
     return RetrievedBlock(
         from_turn=min(document.from_turn for document in shown),
