@@ -3,6 +3,7 @@ half of one looks like any other text: more than the part is looked at.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from durable_context.redaction import redact
@@ -12,21 +13,30 @@ REACH: Final = 2_048
 
 LONGEST_WORD: Final = 20_000
 """A token longer than REACH is looked at whole up to this many more characters."""
+ANNOUNCED: Final = 64
+"""Characters before such a token that say what it is, as in `Bearer`."""
 _SPACE: Final = re.compile(r"\s")
-_PRIVATE_KEY: Final = "PRIVATE KEY"
+_PRIVATE_KEY: Final = "PRIVATE KEY-----"
 _REDACTED: Final = re.compile(r"\[redacted: [a-z ]{1,20}\]")
 
 
 def quoted(text: str, start: int, end: int) -> str:
     """`text[start:end]` with `[redacted: kind]` in place of secrets, also of those it cuts."""
-    first, last = _word_start(text, max(0, start - REACH)), _word_end(text, end + REACH)
+    first = max(0, _word_start(text, max(0, start - REACH)) - ANNOUNCED)
+    last = _word_end(text, end + REACH)
     if _PRIVATE_KEY in text:
         first, last = 0, len(text)
     around = text[first:last]
-    safe = redact(around)
+    safe = _redacted_whole(text) if len(around) == len(text) else redact(around)
     if safe == around:
         return text[start:end]
     return _part(around, safe, start - first, end - first)
+
+
+@lru_cache(maxsize=8)
+def _redacted_whole(text: str) -> str:
+    """Of a text with a private key, which is looked at whole for each part that is quoted."""
+    return redact(text)
 
 
 def _word_start(text: str, position: int) -> int:

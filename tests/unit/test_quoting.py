@@ -44,3 +44,12 @@ def test_a_text_without_secrets_is_cut_as_it_is(text: str, data: st.DataObject):
 def test_the_whole_text_is_redacted():
     text = " and ".join(SECRETS)
     assert quoted(text, 0, len(text)) == redact(text)
+
+
+def test_a_token_longer_than_what_is_looked_at_is_no_secret_told_in_part() -> None:
+    token = "".join(chr(ord("a") + (7 * n) % 26) + str(n % 10) for n in range(1_500))
+    text = f"I sent Bearer {token} zebra-77 was refused by the vault"
+    start = text.index("zebra-77") - 100
+    part = quoted(text, start, len(text))
+    assert "zebra-77 was refused" in part
+    assert token[-20:] not in part
