@@ -141,7 +141,7 @@ def search_query(text: str) -> SearchQuery:
     if amount <= ELLIPTICAL and _is_elliptical(asked, asked_runs):
         context_weight = CONTEXT_WEIGHT
     else:
-        short = is_short and exact.keys() <= dates.keys()
+        short = is_short and not exact and not dates
         context_weight = SHORT_WEIGHT if short else 0.0
     text = without_dates(asked, dates) if dates else asked
     if context_weight:
