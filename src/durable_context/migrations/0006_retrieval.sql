@@ -1,11 +1,12 @@
 -- What retrieval ranks: terms by message, and statistics that each branch reads as they stood when it was forked.
 --
 -- A turn keeps the terms of each of its messages: lexemes of the branch's language, and beside them terms that no
--- parser of PostgreSQL makes (identifiers whole, dates, bigrams of scripts without spaces). A *document* is a leaf (all
--- its messages and its summary), a node of a higher level (its own text) or an artifact; a *posting* is a term in a document.
+-- parser of PostgreSQL makes (identifiers whole, dates, pairs of characters of scripts without spaces). A *document* is
+-- a leaf (all its messages and its summary), a node of a higher level (its own text) or an artifact; a *posting* is a
+-- term in a document.
 --
 -- `nth` numbers, within the branch, the leaves, and the leaves that hold a term. The newest posting of a term that a
--- branch sees therefore says in how many leaves it sees the term: one index probe per term and ancestor, and whatever an
+-- branch sees therefore says in how many leaves it sees the term: one index probe per term and ancestor, and what an
 -- ancestor adds after the fork changes nothing. `places` are numbers of the leaf's messages, from 1, two bytes each.
 
 create function durable_context.search_terms(p_config regconfig, p_text text, p_terms text) returns tsvector

@@ -56,7 +56,6 @@ _TAIL = f""", run as materialized (
 ), tail as materialized (
     select t.branch_uuid, t.turn_no, t.digest, t.digest_tokens, t.ledger, t.messages,
         t.message_tokens, t.views, t.artifact_count, t.message_terms, t.speakers,
-        sum(pg_column_size(t.message_terms)) over (order by t.turn_no desc) as stored_before,
         t.turn_no > b.head_turn - $3
         or (b.checkpoint_turn = 0 and b.head_turn < $4)
         or t.turn_no >= r.raw_from as raw

@@ -41,7 +41,11 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
     select t.branch_uuid, t.turn_no, t.message_terms, (
         select coalesce(sum(length(m.terms)), 0) from unnest(t.message_terms) m (terms)
     ) as length
-    from tail t where t.raw is not true and t.stored_before <= {FRESH_BYTES}
+    from (
+        select t.*, sum(pg_column_size(t.message_terms)) over (order by t.turn_no desc) as stored
+        from tail t where t.raw is not true
+    ) t
+    where t.stored - pg_column_size(t.message_terms) <= {FRESH_BYTES}
     order by t.turn_no desc limit {FRESH_TURNS}
 ), speakers as materialized (
     select array(
