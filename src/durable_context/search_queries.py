@@ -79,6 +79,7 @@ erste ersten erster zweite zweiten zweiter dritte dritten dritter letzte letzten
 premier première deuxième seconde troisième dernier dernière primero primera segundo segunda tercero
 último última primo prima secondo seconda terzo ultimo ultima primeiro primeira eerste tweede derde
 """
+_MARKS: Final = ".,:;!?()\"'"
 _SAYS_NOTHING: Final = STOP_WORDS | _ASKING | frozenset(_POINTING_WORDS.split())
 """Words of a message that leans: what they point at is said elsewhere."""
 
@@ -145,9 +146,12 @@ def search_query(text: str) -> SearchQuery:
         context_weight = SHORT_WEIGHT if short else 0.0
     text = without_dates(asked, dates) if dates else asked
     if context_weight:
-        words: list[str] = WORD.findall(text)
-        text = " ".join(word for word in words if word.casefold() not in _SAYS_NOTHING)
+        text = " ".join(word for word in text.split() if not _says_nothing(word))
     return SearchQuery(folded(text), tuple(weights), tuple(weights.values()), context_weight)
+
+
+def _says_nothing(word: str) -> bool:
+    return word.strip(_MARKS).casefold() in _SAYS_NOTHING
 
 
 def _asked(text: str) -> tuple[str, set[str], bool]:

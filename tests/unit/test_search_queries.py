@@ -68,7 +68,7 @@ def test_small_talk_asks_for_nothing(text: str) -> None:
     [
         ("Hi Tim, please look at the kiln", "Tim, look at the kiln"),
         ("Great, that makes sense. What did the kiln cost?", "What did the kiln cost?"),
-        ("Hello again! Thanks. And the hello world program?", "world program"),
+        ("Hello again! Thanks. And the hello world program?", "world program?"),
         ("Danke! Wo steht der Ofen?", "Wo steht der Ofen?"),
         ("Take care of the kiln", "Take care of the kiln"),
         ("How does it look in the great hall", "look hall"),
