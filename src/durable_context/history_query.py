@@ -11,7 +11,7 @@ from durable_context.prompts.term_query import QUERY_TERMS
 
 WEAKEST: Final = 0.2
 """Share of the best hit's score below which a hit is noise, as is a passage within its hit."""
-BOUNDS: Final = ranking_query.BOUNDS._replace(newest=256, candidates=100)
+BOUNDS: Final = ranking_query.BOUNDS._replace(whole=2_000, newest=256, candidates=100)
 """More than prompts need: a search may ask for 50 hits."""
 FRESH_TURNS: Final = 500
 """Turns that no index has yet: so many of the newest are searched."""

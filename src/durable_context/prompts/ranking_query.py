@@ -28,7 +28,7 @@ class Bounds(NamedTuple):
     others: int = 200
 
 
-BOUNDS: Final = Bounds(terms=24, whole=6_000, newest=16, candidates=24)
+BOUNDS: Final = Bounds(terms=16, whole=3_000, newest=16, candidates=16)
 SIMILAR: Final = 1.0
 """Where the query has a vector: what the leaf nearest to it gets, as a term would that no leaf has,
 so many times. Others get less, down to nothing for the last of those that are found.
