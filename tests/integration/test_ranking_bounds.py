@@ -94,7 +94,7 @@ async def test_what_was_found_does_not_depend_on_what_a_fork_does_not_see(pool: 
 
 @pytest.mark.parametrize("asked", ["Where was ORD-0007 mended?", "ORD-0003 or ORD-0009?"])
 async def test_where_everything_fits_the_bounds_change_nothing(pool: Pool, asked: str) -> None:
-    branch = await stored(Database(pool, pool), "all", lineage([market()], 100), silence)
+    branch = await stored(Database(pool, pool), "all", lineage([market()], 70), silence)
     exact = await best_of(pool, branch, asked, EXACT)
     assert exact
     assert await best_of(pool, branch, asked, BOUNDS) == exact
