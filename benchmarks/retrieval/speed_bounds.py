@@ -14,7 +14,7 @@ from durable_context.prompts.term_query import QUERY_TERMS
 from durable_context.search_queries import search_query
 
 EXACT: Final = Bounds(terms=QUERY_TERMS, whole=1_000_000_000, newest=1_000_000_000, candidates=200)
-"""Of the candidates so many are scored with their messages: more never changed the best three."""
+"""All postings are read; of the candidates so many, the best, are scored with their messages."""
 BEST: Final = 3
 
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from durable_context.database import Pool, acquired
+from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import BranchConflict, InvalidArgument, UnknownBranch
 from durable_context.models import Ancestor, BranchInfo
 
@@ -64,14 +64,8 @@ class BranchStore:
         self, conversation_id: str, branch_id: str, encoding: str, text_search: str
     ) -> None:
         async with acquired(self._pool) as connection:
-            known: list[str] = await connection.fetchval(
-                "select array_agg(c.cfgname::text order by c.cfgname)"
-                " from pg_catalog.pg_ts_config c where pg_catalog.pg_ts_config_is_visible(c.oid)"
-            )
-            if text_search not in known:
-                raise InvalidArgument(
-                    f"text_search={text_search!r:.80}; allowed are {', '.join(known)}"
-                )
+            if text_search != TEXT_SEARCH:
+                await _check_text_search(connection, text_search)
             await connection.execute(
                 "insert into durable_context.branches"
                 " (tenant, conversation_id, branch_id, encoding, text_search)"
@@ -181,3 +175,12 @@ class BranchStore:
                 branch_uuid,
             )
         return tuple(Ancestor.model_validate(dict(row)) for row in rows)
+
+
+async def _check_text_search(connection: Connection, text_search: str) -> None:
+    known: list[str] = await connection.fetchval(
+        "select array_agg(c.cfgname::text order by c.cfgname)"
+        " from pg_catalog.pg_ts_config c where pg_catalog.pg_ts_config_is_visible(c.oid)"
+    )
+    if text_search not in known:
+        raise InvalidArgument(f"text_search={text_search!r:.80}; allowed are {', '.join(known)}")

@@ -6,7 +6,7 @@ from typing import Final
 
 from durable_context.prompts import ranking_query
 from durable_context.prompts.query import EXCERPT_BYTES
-from durable_context.prompts.ranking_query import K1, B
+from durable_context.prompts.ranking_query import K1, LONGEST, B
 from durable_context.prompts.term_query import QUERY_TERMS
 
 WEAKEST: Final = 0.2
@@ -85,12 +85,13 @@ with branch as materialized (
 ), lists as materialized (
     select q.term, q.weight,
         case when sum(q.leaves) over (order by q.leaves, q.term) <= {BOUNDS.whole}
-            then {BOUNDS.whole} else {BOUNDS.newest} end as postings
+            then q.leaves::integer + {BOUNDS.others} else {BOUNDS.newest} end as postings
     from (select * from query order by weight desc, term limit {BOUNDS.terms}) q
 )"""
 
 _RANK = f"""sum(f.weight * f.frequency * {K1 + 1:.1f}::float8 / (f.frequency
-        + {K1}::float8 * ({1 - B}::float8 + {B}::float8 * f.length / f.mean_length))
+        + {K1}::float8 * ({1 - B}::float8 + {B}::float8
+            * least(f.length / f.mean_length, {LONGEST})))
         order by f.term)"""
 
 _SCORED = f""", candidates as materialized (

@@ -2,8 +2,8 @@
 documents, and over each message of a leaf together with the one before it.
 
 Exact ranking would read every posting of every term. Here only lists that are short in sum are
-read whole, of longer ones the newest part; the best documents found there are then scored exactly,
-with all terms. So the work is bounded, however long the lineage.
+read whole, of longer ones the newest part; the best documents found there are then scored by all
+the heaviest terms. So the work is bounded, however long the lineage.
 """
 
 from typing import Final, NamedTuple
@@ -29,37 +29,40 @@ class Bounds(NamedTuple):
 
 
 BOUNDS: Final = Bounds(terms=16, whole=3_000, newest=16, candidates=16)
-SIMILAR: Final = 1.0
-"""Where the query has a vector: what the leaf nearest to it gets, as a term would that no leaf has,
-so many times. Others get less, down to nothing for the last of those that are found.
-"""
-NEAR: Final = 0.25
-"""Cosine below which vectors are strangers: random ones of 500 dimensions have 0.1 at most."""
+
 K1: Final = 0.9
 B: Final = 0.5
-LONGEST: Final = 4
-"""Times the mean length that a document counts as at most: of a long file a passage answers."""
 MESSAGE_K1: Final = 0.9
-WEAKEST: Final = 0.2
-"""Share of the best score below which a hit is noise beside it."""
 MESSAGE_B: Final = 0.75
 MESSAGE: Final = 2.0
-"""Chosen on three conversations of LoCoMo and checked on two others; a flat optimum."""
+"""BM25's constants, and how often the best message counts beside its leaf: chosen on three
+conversations of LoCoMo and checked on two others; a flat optimum.
+"""
+LONGEST: Final = 4
+"""Times the mean length that a document counts as at most: of a long file a passage answers."""
 UNSPOKEN: Final = 0.8
 """What has no messages (a node, an artifact) gets this share of its score for its best message:
 about what leaves have.
 """
 ABOVE: Final = 0.5
 """A node says less of what it covers than its leaves do, and gets this share of its score."""
+SIMILAR: Final = 1.0
+"""Where the query has a vector: what the leaf nearest to it gets, as a term would that no leaf has,
+so many times. Others get less, down to nothing for the last of those that are found.
+"""
+NEAR: Final = 0.25
+"""Cosine below which a vector is a stranger's."""
 
 LEAST_SHARE: Final = 0.15
-"""Share of the query's weight that what is relevant must hold in one place ..."""
+"""Share of the query's weight that the best hit must hold in one place ..."""
 ENOUGH: Final = 2.0
 """... or the weight of so many terms that no leaf has, if that is less ..."""
-BESIDE_BEST: Final = 0.5
-"""... of what comes beside it this share is enough ..."""
 LEAST: Final = 0.15
 """... and never less than this of one such term: common words do not retrieve."""
+BESIDE_BEST: Final = 0.5
+"""Share of that which is enough for what comes beside the best hit ..."""
+WEAKEST: Final = 0.2
+"""... if it has this share of its score."""
 
 _LISTS = """, lists as materialized (
     select q.term, q.weight,

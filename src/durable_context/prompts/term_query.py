@@ -75,6 +75,7 @@ WEIGHED_TERMS: Final = f""", fresh as materialized (
                 select avg(i.length)::float8 from durable_context.lineage a
                 join durable_context.indexed_documents i on i.branch_uuid = a.ancestor_uuid
                     and i.artifact_no > 0 and i.artifact_no <= a.artifact_limit
+                    and i.to_turn <= least(a.compacted_turn, (select b.artifact_turn from branch b))
                 where a.tenant = $1 and a.branch_uuid = $2
             ), 1) as mean_length
         from branch b join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2

@@ -80,7 +80,13 @@ def turn_row(
         )
     )
     day = occurred_at.date() if occurred_at else None
-    searched = _searched([_redacted(sendable(message)) for message in stored], day)
+    searched = _searched(
+        [
+            _redacted(sendable(one.message)) if one.artifacts else whole
+            for one, whole in zip(offloaded, redacted, strict=True)
+        ],
+        day,
+    )
     entries = (*ledger_of(redacted), *(artifact.ledger_entry() for artifact in artifacts))
     return TurnRow(
         content_hash=content_hash(text, outcome, continues),
