@@ -173,3 +173,15 @@ class EmbedderRejected(EmbedderError):
     def __init__(self, message: str | None = None, *, of_input: bool = False) -> None:
         super().__init__(message)
         self.of_input = of_input
+
+
+class ContextError(DurableContextError):
+    """A context cannot do what was asked of it."""
+
+
+class CheckpointError(ContextError):
+    """There is no such checkpoint, or it is none."""
+
+
+class ProcessorError(InvalidArgument):
+    """A processor or a pipeline cannot be used like this."""

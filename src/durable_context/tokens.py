@@ -4,6 +4,7 @@ lazily, and never fetched. Estimates (tool calls, images, files, tool schemas) e
 
 import gzip
 import hashlib
+import importlib
 import json
 import re
 import threading
@@ -11,12 +12,13 @@ from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
-
-import tiktoken
+from typing import TYPE_CHECKING, Any, Final
 
 from durable_context.artifacts.media import is_stored_part, part_reference, part_tokens
 from durable_context.models import Message, Reasoning, ToolCall
+
+if TYPE_CHECKING:
+    import tiktoken
 
 ENCODINGS: Final = ("cl100k_base", "o200k_base")
 MESSAGE_OVERHEAD: Final = 3
@@ -78,7 +80,7 @@ _PIECE: Final = 16_384
 # looked for from its first character only, which keeps the search linear.
 _LONG_SPACE: Final = re.compile(rf"(?<!\s)\s{{{_PIECE}}}\s*")
 _loading: Final = threading.Lock()
-_loaded: Final[dict[str, tiktoken.Encoding]] = {}
+_loaded: Final[dict[str, "tiktoken.Encoding"]] = {}
 
 
 class TokenCounter:
@@ -183,7 +185,7 @@ def loaded_encodings() -> tuple[str, ...]:
     return tuple(_loaded)
 
 
-def encoding_of(name: str) -> tiktoken.Encoding:
+def encoding_of(name: str) -> "tiktoken.Encoding":
     """The encoding itself, loaded on first use. Blocks for up to 0.3 s then."""
     loaded = _loaded.get(name)
     if loaded is not None:
@@ -207,7 +209,20 @@ def verified(raw: bytes, expected: str) -> bytes:
     return raw
 
 
-def _built(name: str) -> tiktoken.Encoding:
+def require_tiktoken() -> None:
+    """Raises ImportError, which says what to install."""
+    try:
+        importlib.import_module("tiktoken")
+    except ImportError as error:
+        raise ImportError(
+            "counting tokens needs tiktoken, which is not installed: pip install tiktoken"
+        ) from error
+
+
+def _built(name: str) -> "tiktoken.Encoding":
+    require_tiktoken()
+    import tiktoken
+
     return tiktoken.Encoding(
         name=name,
         pat_str=_PATTERNS[name],

@@ -1,0 +1,216 @@
+"""The history that processors work on: messages in OpenAI chat format in `ctx.state["history"]`.
+
+What belongs together stays together: a tool exchange is an assistant's calls with their results, a
+round begins with what the user said. System messages belong to no one and are never touched.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from durable_context.errors import ProcessorError
+from durable_context.models import Message, ToolCall
+from durable_context.stored_json import dumps
+from durable_context.tokens import REPLY_OVERHEAD, TokenCounter
+
+if TYPE_CHECKING:
+    from durable_context.processors.context import Context
+
+HISTORY: Final = "history"
+_SYSTEM: Final = ("system", "developer")
+
+
+class Record(dict[str, Any]):
+    """A message that is one of our own blocks. Processors leave it alone as they do system
+    messages. The type says so, since any text can be made to look like a block.
+    """
+
+
+class ToolExchange(NamedTuple):
+    """`history[start:stop]`: calls and results. `unanswered`: a result is missing."""
+
+    start: int
+    stop: int
+    unanswered: bool
+
+
+def read_history(ctx: "Context") -> list[Any]:
+    """A list of the messages, empty where there are none. Raises ProcessorError if it holds
+    something else.
+    """
+    history: object = ctx.state.get(HISTORY)
+    if history is None:
+        return []
+    if not isinstance(history, list | tuple):
+        raise ProcessorError(f"state['history'] is {history!r:.80}; it must be a list of messages")
+    messages = list(cast("Sequence[Any]", history))
+    for position, message in enumerate(messages):
+        if not isinstance(field(message, "role"), str):
+            raise ProcessorError(
+                f"message {position} of the history is {message!r:.80}; it has no role"
+            )
+    return messages
+
+
+def write_history(ctx: "Context", messages: Sequence[Any]) -> None:
+    """Replace the messages: in the list that is there, where it is the context's own."""
+    own = ctx.state.local_dict().get(HISTORY)
+    if isinstance(own, list):
+        own[:] = messages
+    else:
+        ctx.state.set(HISTORY, list(messages))
+
+
+def field(message: Any, name: str) -> Any:
+    """Of a dict or an object."""
+    if isinstance(message, Mapping):
+        return cast("Mapping[str, Any]", message).get(name)
+    return getattr(message, name, None)
+
+
+def role_of(message: Any) -> str:
+    return cast(str, field(message, "role"))
+
+
+def stays(message: Any) -> bool:
+    """Whether no processor may touch it: a system message, or a block of ours."""
+    return isinstance(message, Record) or role_of(message) in _SYSTEM
+
+
+def calls_of(message: Any) -> list[ToolCall]:
+    """Tool calls in OpenAI's nested form, or flat with `name` and `arguments`."""
+    if role_of(message) != "assistant":
+        return []
+    return [_call(call) for call in field(message, "tool_calls") or ()]
+
+
+def _call(call: Any) -> ToolCall:
+    inner = field(call, "function") or call
+    arguments = field(inner, "arguments")
+    return ToolCall(
+        id=str(field(call, "id") or ""),
+        name=str(field(inner, "name") or "unknown"),
+        arguments=arguments if isinstance(arguments, str) else dumps(arguments or {}),
+    )
+
+
+def text_of(message: Any) -> str:
+    """What it says, text parts joined by newlines."""
+    content = field(message, "content")
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list | tuple):
+        return str(content)
+    texts = (field(part, "text") for part in cast("Sequence[Any]", content))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def with_content(message: Any, content: Any) -> Any:
+    """A copy of the message with another content. The message itself stays as it is."""
+    if isinstance(message, Mapping):
+        return {**cast("Mapping[str, Any]", message), "content": content}
+    if isinstance(message, Message):
+        return message.model_copy(update={"content": content})
+    changed = copy.copy(message)
+    changed.content = content
+    return changed
+
+
+def tool_exchanges(history: Sequence[Any]) -> list[ToolExchange]:
+    """All of them, in order."""
+    found: list[ToolExchange] = []
+    position = 0
+    while position < len(history):
+        calls = calls_of(history[position])
+        if calls:
+            found.append(_exchange(history, position, [call.id for call in calls]))
+            position = found[-1].stop
+        else:
+            position += 1
+    return found
+
+
+def _exchange(history: Sequence[Any], start: int, waiting: list[str]) -> ToolExchange:
+    stop = start + 1
+    for position in range(start + 1, len(history)):
+        if role_of(history[position]) == "tool":
+            answered = str(field(history[position], "tool_call_id") or "")
+            if answered in waiting:
+                waiting.remove(answered)
+            elif waiting and (not answered or not all(waiting)):  # some runtimes leave ids out
+                waiting.pop(0)
+            else:
+                break
+            stop = position + 1
+        elif not stays(history[position]):
+            break
+    return ToolExchange(start, stop, bool(waiting))
+
+
+def unanswered(history: Sequence[Any]) -> set[int]:
+    """Positions of exchanges that lack a result: they stay until it comes."""
+    return {
+        position
+        for exchange in tool_exchanges(history)
+        if exchange.unanswered
+        for position in range(exchange.start, exchange.stop)
+    }
+
+
+def in_flight(history: Sequence[Any]) -> int:
+    """Where the chain of exchanges begins that the model has yet to answer, or the history's end.
+
+    It is what the history ends in: calls and results, with nothing said after them.
+    """
+    begin = len(history)
+    for exchange in reversed(tool_exchanges(history)):
+        if any(not stays(message) for message in history[exchange.stop : begin]):
+            break
+        begin = exchange.start
+    return begin
+
+
+def rounds(history: Sequence[Any]) -> list[range]:
+    """A round is what the user said, in one message or several, and all up to what he says next.
+
+    What stands before the first is a round, too. System messages are in the round they stand in,
+    and the last round is the current one, whether it is complete or not.
+    """
+    starts = list(_round_starts(history))
+    if history and starts[:1] != [0]:
+        starts.insert(0, 0)
+    return [range(a, b) for a, b in zip(starts, [*starts[1:], len(history)], strict=True)]
+
+
+def _round_starts(history: Sequence[Any]) -> Iterator[int]:
+    speaking = False
+    for position, message in enumerate(history):
+        if stays(message):
+            continue
+        says = role_of(message) == "user"
+        if says and not speaking:
+            yield position
+        speaking = says
+
+
+def count_message(message: Any, counter: TokenCounter) -> int:
+    """Tokens of a message with its overhead, tool calls, parts and name included."""
+    content = field(message, "content")
+    if isinstance(content, list):
+        content = tuple(cast("list[dict[str, Any]]", content))
+    elif content is not None and not isinstance(content, str | tuple):
+        content = str(content)
+    name, call_id = field(message, "name"), field(message, "tool_call_id")
+    counted = Message.model_construct(
+        role=cast(Any, role_of(message)),
+        content=content,
+        name=None if name is None else str(name),
+        tool_calls=tuple(calls_of(message)),
+        tool_call_id=None if call_id is None else str(call_id),
+    )
+    return counter.count_message(counted)
+
+
+def count_history(messages: Sequence[Any], counter: TokenCounter) -> int:
+    """Tokens of a request of these messages."""
+    return REPLY_OVERHEAD + sum(count_message(message, counter) for message in messages)

@@ -1,0 +1,105 @@
+"""Processors that change a context at certain events, and the pipeline that calls them in order."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+from durable_context.errors import ProcessorError
+
+if TYPE_CHECKING:
+    from durable_context.processors.context import Context
+
+PRE_LLM_CALL: Final = "pre_llm_call"
+POST_TOOL_CALL: Final = "post_tool_call"
+
+
+class ContextProcessor(ABC):
+    """What happens to a context at one event. `name` is the class's where none is given.
+
+    Raises ProcessorError if `event` is empty.
+    """
+
+    def __init__(self, event: str, *, name: str | None = None) -> None:
+        if not isinstance(event, str) or not event:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ProcessorError(f"event must be a non-empty string, not {event!r:.80}")
+        self._event = event
+        self._name = name or type(self).__name__
+
+    @property
+    def event(self) -> str:
+        return self._event
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def pure(self) -> bool:
+        """Whether `process` calls no model, does no I/O and depends on nothing but the context.
+
+        `Branch.prepare` takes these alone. False unless a class says otherwise.
+        """
+        return False
+
+    @abstractmethod
+    async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
+        """Change `ctx.state` or `payload`, both in place."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(event={self._event!r}, name={self._name!r})"
+
+
+class ProcessorPipeline:
+    """Calls the processors of an event one after another, in the order they were registered."""
+
+    def __init__(self) -> None:
+        self._processors: dict[str, list[ContextProcessor]] = {}
+
+    def register(self, processor: ContextProcessor) -> "ProcessorPipeline":
+        """Returns the pipeline. One that is registered twice runs twice."""
+        if not isinstance(processor, ContextProcessor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ProcessorError(f"{processor!r:.80} is no ContextProcessor")
+        self._processors.setdefault(processor.event, []).append(processor)
+        return self
+
+    def unregister(self, processor: ContextProcessor) -> None:
+        """Remove it once. Nothing happens where it is not registered."""
+        registered = self._processors.get(processor.event, [])
+        if processor in registered:
+            registered.remove(processor)
+
+    async def fire(self, event: str, ctx: "Context", payload: dict[str, Any] | None = None) -> None:
+        """Call the processors of an event. All get the same payload, which is where they answer.
+
+        What one raises is raised as it is: those after it are not called, and what those before it
+        did stays.
+        """
+        given: dict[str, Any] = {} if payload is None else payload
+        registered = self._processors.get(event, [])
+        position = 0
+        while position < len(registered):  # one may register others, or unregister itself
+            processor = registered[position]
+            await processor.process(ctx, given)
+            if registered[position : position + 1] == [processor]:
+                position += 1
+
+    def has_processors(self, event: str) -> bool:
+        return bool(self._processors.get(event))
+
+    def list_processors(self, event: str | None = None) -> list[ContextProcessor]:
+        """Those of an event, or all, by event in the order the events were first registered."""
+        if event is not None:
+            return list(self._processors.get(event, ()))
+        return [each for registered in self._processors.values() for each in registered]
+
+    def clear(self) -> None:
+        self._processors.clear()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._processors.values()))
+
+    def __bool__(self) -> bool:
+        """A pipeline without processors is a pipeline."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"ProcessorPipeline(events={list(self._processors)!r}, total={len(self)})"
