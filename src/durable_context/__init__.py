@@ -20,13 +20,8 @@ from durable_context.models import (
     Turn,
 )
 from durable_context.policy import CompactionPolicy
-from durable_context.prompts.prepared import (
-    Block,
-    Budget,
-    BudgetExceeded,
-    Manifest,
-    PreparedContext,
-)
+from durable_context.prompts.manifest import Block, Manifest
+from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.tools.context_tools import ContextTool, get_context_tools, run_tool_call
 
 __all__ = [

@@ -1,9 +1,8 @@
 """A branch as an agent runtime holds it: record turns, prepare prompts, fork, compact, look."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
@@ -22,11 +21,12 @@ from durable_context.arguments import (
 )
 from durable_context.artifacts.reading import ArtifactContent
 from durable_context.branch_store import BranchRow
-from durable_context.compaction.lag import next_segment, worth_a_hint
+from durable_context.compaction.lag import worth_a_hint
 from durable_context.compaction.store import CompactionStore
+from durable_context.compaction.waiting import wait_until_compacted
 from durable_context.contracts import CompactionRequest, CompactionResult
 from durable_context.embeddings.vectors import checked_vector
-from durable_context.errors import CompactionTimeout, CompactionUnavailable, InvalidArgument
+from durable_context.errors import CompactionUnavailable, InvalidArgument
 from durable_context.events import ContextEvent
 from durable_context.history_search import SearchHit, search_history
 from durable_context.ids import check_ids, derived_id
@@ -42,17 +42,18 @@ from durable_context.models import (
     Turn,
 )
 from durable_context.policy import CompactionPolicy
+from durable_context.processors.context import Context
+from durable_context.processors.pipeline import PRE_LLM_CALL, ProcessorPipeline
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.preparing import NextCall, prepare
+from durable_context.prompts.processing import Processing, check_pipeline, check_pure
 from durable_context.resources import Resources
 from durable_context.stored_json import check_json_object
 from durable_context.text import clean
 from durable_context.tokens import token_counter
 from durable_context.turns.messages import exchanges, turn_messages, user_message_of
 from durable_context.turns.recorder import NewTurn, record
-
-POLL_FIRST = 0.02
-POLL_LONGEST = 0.5
+from durable_context.turns.tool_results import processed_results
 
 
 class Branch:
@@ -92,6 +93,7 @@ class Branch:
         at_turn: int | None = None,
         query_vector: Sequence[float] | None = None,
         compact_within: timedelta | float | None = None,
+        pipeline: ProcessorPipeline | None = None,
     ) -> PreparedContext | BudgetExceeded:
         """The whole next request, within budget: one database read, no model, nothing written.
 
@@ -103,7 +105,11 @@ class Branch:
         `compact_within`: where the prompt does not fit whole and turns are due, have them compacted
         first and wait, so long in all at most, in seconds or as a timedelta. A compaction that
         fails, takes longer or cannot be asked for, as with temporal=None, is no error: the prompt
-        is made of what there is. Raises InvalidTurn, InvalidArgument.
+        is made of what there is.
+
+        `pipeline`: its `pre_llm_call` processors, which must be pure, get the assembled prompt, and
+        the budget holds for what they leave of it. Raises InvalidTurn, InvalidArgument,
+        ProcessorError, and what a processor raises.
         """
         check_budget(budget)
         check_turn("at_turn", at_turn)
@@ -111,7 +117,9 @@ class Branch:
         if compact_within is not None:
             within = positive_seconds(compact_within, "compact_within")
         vector = None if query_vector is None else checked_vector(query_vector)
-        call = NextCall(user_message_of(user_message), exchanges(pending), budget, at_turn, vector)
+        processing = self._processing(pipeline)
+        message, waiting = user_message_of(user_message), exchanges(pending)
+        call = NextCall(message, waiting, budget, at_turn, vector, processing)
         return await prepare(self._resources, self._request("request"), call, within)
 
     async def record_turn(
@@ -127,6 +135,7 @@ class Branch:
         prepared: PreparedContext | None = None,
         expected_head: int | None = None,
         on_conflict: OnConflict = "error",
+        pipeline: ProcessorPipeline | None = None,
     ) -> Turn:
         """Record one turn: the new exchange, as `Message`s or in the format of OpenAI's chat or
         Responses API, of Anthropic or of Gemini, as dicts or as their packages' objects.
@@ -134,9 +143,10 @@ class Branch:
         When this returns the turn is committed, large results and binary parts as artifacts with
         it. It is idempotent by `turn_key` (a retry needs the same key). With `prepared` or
         `expected_head` the branch must still stand where the prompt was made, unless
-        `on_conflict="append"`. Temporal is told and not waited for. Raises InvalidTurn,
-        IncompleteToolExchange, InvalidId, TurnKeyConflict, HeadConflict, UnknownBranch,
-        ArtifactTooLarge, ArtifactStoreUnavailable.
+        `on_conflict="append"`. Temporal is told and not waited for. `pipeline`: each tool's result
+        is recorded as `post_tool_call` leaves it, and what that offloads is kept as artifacts.
+        Raises InvalidTurn, IncompleteToolExchange, InvalidId, TurnKeyConflict, HeadConflict,
+        UnknownBranch, ArtifactTooLarge, ArtifactStoreUnavailable, and what a processor raises.
         """
         check_choice("outcome", outcome, Outcome)
         check_choice("on_conflict", on_conflict, OnConflict)
@@ -148,8 +158,12 @@ class Branch:
             if value is not None:
                 check_json_object(value, name)
         expected = head_expected(self._row, prepared, expected_head, on_conflict)
+        check_pipeline(pipeline)
+        exchange = turn_messages(messages, outcome)
+        if pipeline is not None:
+            exchange = await processed_results(self, pipeline, exchange)
         new = NewTurn(
-            turn_messages(messages, outcome),
+            exchange,
             turn_key or uuid4().hex,
             outcome,
             continues,
@@ -166,6 +180,13 @@ class Branch:
         if worth_a_hint(recorded, continues, self.policy):
             self._hint(recorded.turn_no)
         return turn
+
+    def _processing(self, pipeline: ProcessorPipeline | None) -> Processing | None:
+        check_pipeline(pipeline)
+        if pipeline is None or not pipeline.has_processors(PRE_LLM_CALL):
+            return None
+        check_pure(pipeline)
+        return Processing(pipeline, partial(Context.over, self))
 
     async def _tell_pending(self) -> None:
         """Events that prepare(), which writes nothing, left for the next write."""
@@ -219,20 +240,12 @@ class Branch:
 
         Asks for nothing: hints and compact() do. Raises CompactionTimeout.
         """
-        bound = seconds(timeout).total_seconds()
-        deadline = time.monotonic() + bound
-        pause = POLL_FIRST
-        store = CompactionStore(self._resources.pool, self._resources.tenant, self.branch_uuid)
-        while due := await next_segment(store, await store.head(), self.policy):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise CompactionTimeout(
-                    f"turns {due[0].turn_no}-{due[-1].turn_no} of branch {self.branch_id!r} of"
-                    f" {self.conversation_id!r} are not compacted after"
-                    f" {bound:g} s"
-                )
-            await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, POLL_LONGEST)
+        await wait_until_compacted(
+            CompactionStore(self._resources.pool, self._resources.tenant, self.branch_uuid),
+            self.policy,
+            seconds(timeout),
+            f"branch {self.branch_id!r} of {self.conversation_id!r}",
+        )
 
     async def turns(self, from_turn: int = 1, to_turn: int | None = None) -> tuple[Turn, ...]:
         """Recorded turns `from_turn` to `to_turn`, both included, by default to the newest.

@@ -16,7 +16,7 @@ from durable_context import stored_json
 from durable_context.database import Pool, acquired
 from durable_context.errors import DurableContextError, InvalidArgument, UnknownBranch
 from durable_context.models import Value
-from durable_context.prompts.prepared import Manifest
+from durable_context.prompts.manifest import Manifest
 
 EventKind = Literal[
     "prepared",

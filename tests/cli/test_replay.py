@@ -12,7 +12,7 @@ from durable_context import ContextClient
 from durable_context.cli.replay import replay_conversation
 from durable_context.cli.replay_model import ReplayedTurn, ReplayOptions
 from durable_context.cli.replay_view import turn_table
-from durable_context.prompts.prepared import Block
+from durable_context.prompts.manifest import Block
 from durable_context.transcripts import read_transcripts
 from tests.cli.conversations import run_of_tools, talk
 from tests.cli.running import Run

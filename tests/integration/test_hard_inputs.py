@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from durable_context import Branch, Budget, BudgetExceeded, CompactionPolicy, ContextClient
-from durable_context.prompts.prepared import BlockKind
+from durable_context.prompts.manifest import BlockKind
 from durable_context.tokens import REPLY_OVERHEAD, token_counter
 from tests.prompts import check_prompt, raw_turns
 from tests.provider_prompts import check_providers

@@ -8,7 +8,7 @@ from benchmarks.baselines import Prompt, tokens_of
 from benchmarks.cache.checks import CheckpointCheck, PrefixCheck, stable_prefix
 from benchmarks.cache.prefixes import Account, common_tokens, in_steps
 from durable_context import Budget, Checkpoint, Manifest, PreparedContext
-from durable_context.prompts.prepared import Reduction, ReductionKind
+from durable_context.prompts.manifest import Reduction, ReductionKind
 from durable_context.prompts.rendering import CHECKPOINT_HEAD, FOOT, LEDGER_HEADING
 from durable_context.tokens import token_counter
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from durable_context import BudgetExceeded, PreparedContext
 from durable_context.cli.output import plain
 from durable_context.cli.replay_view import turn_range
-from durable_context.prompts.prepared import Block, Manifest, Reduction
+from durable_context.prompts.manifest import Block, Manifest, Reduction
 
 
 def print_prompt(out: Console, prepared: PreparedContext | BudgetExceeded) -> None:

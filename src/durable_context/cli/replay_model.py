@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from durable_context import BudgetExceeded
 from durable_context.models import Value
-from durable_context.prompts.prepared import Block
+from durable_context.prompts.manifest import Block
 from durable_context.transcripts import Transcript, TranscriptTurn, stretches
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from durable_context.cli.figures import percentile
 from durable_context.cli.output import one_line, plain
 from durable_context.cli.replay_model import ReplayedTurn
-from durable_context.prompts.prepared import Block
+from durable_context.prompts.manifest import Block
 
 _RECENT_TURNS = 8
 _SHORT = {"checkpoint": "cp", "digest": "dg", "retrieved": "ret"}

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from durable_context.artifacts.offloading import is_pointer, pointers
 from durable_context.calibration import WHOLE
@@ -22,7 +23,12 @@ from durable_context.prompts.blocks import (
 from durable_context.prompts.checkpoint_block import Checkpointed
 from durable_context.prompts.excerpts import heaviest_of
 from durable_context.prompts.ledger_parts import show_ledger
-from durable_context.prompts.model_counting import count_for_model, factor_as_shown
+from durable_context.prompts.manifest import Reduction
+from durable_context.prompts.model_counting import (
+    ModelCount,
+    count_for_model,
+    factor_as_shown,
+)
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
 from durable_context.prompts.retrieved import Retrieved, RetrievedArtifact
@@ -33,6 +39,14 @@ from durable_context.text import clean
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
 from durable_context.tool_tokens import count_tools
 from durable_context.turns.row import is_shown_as_view, message_view
+
+
+class Fitted(NamedTuple):
+    """Parts of a prompt within its budget, what gave way for that, and how the model counts."""
+
+    parts: Parts
+    reductions: tuple[Reduction, ...]
+    counting: ModelCount
 
 
 def assemble(
@@ -46,6 +60,21 @@ def assemble(
     """The prompt for the next model call, from sendable messages. Raises InvalidTurn if there is
     nothing to send.
     """
+    fitted = fit(state, user_message, pending, budget=budget, policy=policy)
+    if isinstance(fitted, BudgetExceeded):
+        return fitted
+    return prompt(fitted.parts, fitted.reductions, state, budget, fitted.counting)
+
+
+def fit(
+    state: PromptState,
+    user_message: Message | None,
+    pending: Sequence[Message] = (),
+    *,
+    budget: Budget,
+    policy: CompactionPolicy,
+) -> Fitted | BudgetExceeded:
+    """What the prompt is made of. Raises InvalidTurn if there is nothing to send."""
     counter = token_counter(state.encoding)
     if not (user_message or pending or state.head_turn or budget.instructions):
         raise InvalidTurn("there is nothing to send: the branch is empty and so is the message")
@@ -68,7 +97,7 @@ def assemble(
             blocks=tuple(blocks_of(parts)),
             token_factor=count.token_factor,
         )
-    return prompt(parts, reductions, state, budget, count)
+    return Fitted(parts, tuple(reductions), count)
 
 
 def _parts(

@@ -2,43 +2,22 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Self
-from uuid import UUID
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, PrivateAttr, field_validator
 
 from durable_context import stored_json
 from durable_context.artifacts.media import loaded_part
-from durable_context.calibration import WHOLE, in_model_tokens
 from durable_context.errors import InvalidArgument
 from durable_context.model_tokens import LONGEST_NAME, is_model_name
 from durable_context.models import Reasoning, Value
+from durable_context.prompts.manifest import Block, Manifest
 from durable_context.providers.outgoing.anthropic import to_anthropic
 from durable_context.providers.outgoing.gemini import to_gemini
 from durable_context.providers.outgoing.responses import to_responses_input
-from durable_context.tokens import REPLY_OVERHEAD
 
-BlockKind = Literal[
-    "instructions",
-    "checkpoint",
-    "digest",
-    "ledger",
-    "raw",
-    "retrieved",
-    "task",
-    "pending",
-    "user",
-]
-ReductionKind = Literal[
-    "view",
-    "raw_to_digest",
-    "retrieved_dropped",
-    "digests_joined",
-    "node_to_headline",
-    "ledger_cut",
-    "headline_to_words",
-    "headlines_joined",
-]
+if TYPE_CHECKING:
+    from durable_context.processors.context import Context
 
 
 class Budget(Value):
@@ -80,60 +59,6 @@ class Budget(Value):
         """Instructions and tools as canonical JSON: the same parts give the same text."""
         fields = {"instructions": self.instructions, "tools": list(self.tools)}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
-
-
-class Block(Value):
-    """One part of a prompt. Tokens include the overhead of the messages that carry it.
-
-    `source_ids` are the checkpoint's or summaries' ids; a turn is its own source by number.
-    """
-
-    kind: BlockKind
-    token_count: int
-    from_turn: int | None = None
-    to_turn: int | None = None
-    source_ids: tuple[str, ...] = ()
-
-
-class Reduction(Value):
-    """Something that was shortened or left out to fit the budget."""
-
-    kind: ReductionKind
-    from_turn: int | None = None
-    to_turn: int | None = None
-    tokens_saved: int
-
-
-class Manifest(Value):
-    """What a prompt is made of, in order.
-
-    The blocks' tokens and the 3 that prime the reply add up to `counted_tokens`, in the branch's
-    `encoding`. Times `token_factor` they are the `model`'s; it is 1.0 where the counts are exact.
-    `omitted` names what stands in a shorter form or not at all: views because of their size,
-    reductions because of the budget. `head_turn` is the turn the prompt was made at. The next
-    prompt begins with `stable_prefix_tokens` of this one, in the branch's encoding, until something
-    is compacted; where something was reduced, these are the instructions alone.
-    """
-
-    blocks: tuple[Block, ...]
-    omitted: tuple[str, ...]
-    reductions: tuple[Reduction, ...]
-    stable_prefix_tokens: int
-    branch_uuid: UUID
-    head_turn: int
-    encoding: str
-    model: str | None = None
-    token_factor: float = 1.0
-
-    @property
-    def counted_tokens(self) -> int:
-        """Of the prompt, in the branch's encoding."""
-        return sum(block.token_count for block in self.blocks) + REPLY_OVERHEAD
-
-    @property
-    def token_count(self) -> int:
-        """Of the prompt, as the model counts them."""
-        return in_model_tokens(self.counted_tokens, round(self.token_factor * WHOLE))
 
 
 class PartReference(Value):
@@ -192,6 +117,12 @@ class PreparedContext(Value):
     _loader: PartLoader | None = PrivateAttr(default=None)
     _beside_chat: dict[int, dict[str, Any]] = PrivateAttr(default_factory=dict[int, dict[str, Any]])
     """Messages with media that chat takes from users alone, as the other formats render them."""
+    _context: "Context | None" = PrivateAttr(default=None)
+
+    @property
+    def context(self) -> "Context | None":
+        """The context that the pipeline was fired over, with what it offloaded."""
+        return self._context
 
     async def load_parts(self) -> Self:
         """The same prompt with images, sounds and files in place of the references to them.
@@ -225,6 +156,17 @@ class PreparedContext(Value):
         copy = self.model_copy()
         copy._beside_chat = dict(messages)
         return copy
+
+    def with_context(self, context: "Context") -> Self:
+        """The same prompt, with the context of the pipeline that it went through."""
+        copy = self.model_copy()
+        copy._context = context
+        return copy
+
+    def moved_media(self, places: Mapping[int | None, int]) -> Self:
+        """The same prompt, for messages that stand elsewhere now; those not named have none."""
+        media = {places[n]: said for n, said in self._beside_chat.items() if n in places}
+        return self.with_media(media)
 
     def to_responses_input(self) -> list[dict[str, Any]]:
         """The prompt as `input` of OpenAI's Responses API; the instructions are its first item.

@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from durable_context.compaction.within import compacted_within
 from durable_context.contracts import CompactionRequest
 from durable_context.models import Message
-from durable_context.prompts.assembly import assemble
+from durable_context.prompts.assembly import assemble, fit
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
+from durable_context.prompts.processing import Processing, assemble_processed
 from durable_context.prompts.state import PromptState, Search, read_prompt_state
 from durable_context.resources import Resources
 from durable_context.search_queries import search_query
@@ -22,7 +23,7 @@ _UNCUT = ("instructions", "task", "pending", "user")
 
 class NextCall(NamedTuple):
     """What a prompt is for: sendable messages and a budget. `at_turn`: of a fork made there.
-    `vector`: the message's embedding.
+    `vector`: the message's embedding. `processing`: the pipeline it goes through.
     """
 
     message: Message | None
@@ -30,6 +31,7 @@ class NextCall(NamedTuple):
     budget: Budget
     at_turn: int | None = None
     vector: Sequence[float] | None = None
+    processing: Processing | None = None
 
 
 async def prepare(
@@ -61,7 +63,7 @@ async def prepare(
 async def _prepared(
     shared: Resources, request: CompactionRequest, call: NextCall
 ) -> tuple[PromptState, PreparedContext | BudgetExceeded]:
-    message, pending, budget, at_turn, vector = call
+    message, pending, budget, at_turn, vector, processing = call
     query = search_query(_asked(message)) if message else None
     state = await read_prompt_state(
         shared.pool,
@@ -72,9 +74,16 @@ async def _prepared(
         at_turn,
         budget.model,
     )
-    build = partial(assemble, state, message, pending, budget=budget, policy=request.policy)
+    build = assemble if processing is None else fit
     large = characters([*pending, *([message] if message else ())]) > THREAD_CHARACTERS
-    return state, await asyncio.to_thread(build) if large else build()
+
+    async def built(within: Budget) -> Any:
+        given = partial(build, state, message, pending, budget=within, policy=request.policy)
+        return await asyncio.to_thread(given) if large else given()
+
+    if processing is None:
+        return state, await built(budget)
+    return state, await assemble_processed(built, state, budget, processing)
 
 
 def _asked(message: Message) -> str:

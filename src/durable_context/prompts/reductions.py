@@ -17,8 +17,8 @@ from durable_context.prompts.blocks import (
 )
 from durable_context.prompts.digesting import joined_states, totals_without_facts
 from durable_context.prompts.ledger_parts import cut_ledger, fill_ledger, show_ledger
+from durable_context.prompts.manifest import Reduction, ReductionKind
 from durable_context.prompts.pending import tightened
-from durable_context.prompts.prepared import Reduction, ReductionKind
 from durable_context.prompts.restoring import restore_raw
 from durable_context.prompts.state import TailTurn
 from durable_context.prompts.wider_views import widen_views

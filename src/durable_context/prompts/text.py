@@ -10,16 +10,14 @@ from durable_context.models import Message
 from durable_context.prompts.block_tokens import frame_tokens, label_tokens
 from durable_context.prompts.blocks import Exchange, Parts
 from durable_context.prompts.ledger_lines import FactLine
+from durable_context.prompts.manifest import Block, Manifest, Reduction
 from durable_context.prompts.model_counting import ModelCount
 from durable_context.prompts.prepared import (
-    Block,
     Breakpoint,
     Budget,
-    Manifest,
     PartReference,
     PreparedContext,
     ReasoningReference,
-    Reduction,
 )
 from durable_context.prompts.rendering import (
     FOOT,
