@@ -61,6 +61,18 @@ def write_history(ctx: "Context", messages: Sequence[Any]) -> None:
         ctx.state.set(HISTORY, list(messages))
 
 
+def rewrite_history(ctx: "Context", before: Sequence[Any], after: Sequence[Any]) -> bool:
+    """Replace the messages `before`, which were read some time ago, and keep what came since.
+
+    False, and nothing changes, where the history does not begin with them any more.
+    """
+    now = read_history(ctx)
+    if [id(message) for message in now[: len(before)]] != [id(message) for message in before]:
+        return False
+    write_history(ctx, [*after, *now[len(before) :]])
+    return True
+
+
 def field(message: Any, name: str) -> Any:
     """Of a dict or an object."""
     if isinstance(message, Mapping):
