@@ -5,12 +5,13 @@ round begins with what the user said. System messages belong to no one and are n
 """
 
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from durable_context.errors import ProcessorError
-from durable_context.models import Message, ToolCall
-from durable_context.stored_json import dumps
+from durable_context.models import Message, Reasoning, ToolCall
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 HISTORY: Final = "history"
 _SYSTEM: Final = ("system", "developer")
+_SENT_ALONG: Final = ("reasoning_content", "reasoning", "refusal")
+"""Texts besides the content that providers read, by their names."""
 
 
 class Record(dict[str, Any]):
@@ -102,8 +105,12 @@ def _call(call: Any) -> ToolCall:
     return ToolCall(
         id=str(field(call, "id") or ""),
         name=str(field(inner, "name") or "unknown"),
-        arguments=arguments if isinstance(arguments, str) else dumps(arguments or {}),
+        arguments=arguments if isinstance(arguments, str) else _dumped(arguments or {}),
     )
+
+
+def _dumped(arguments: object) -> str:
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def text_of(message: Any) -> str:
@@ -113,8 +120,18 @@ def text_of(message: Any) -> str:
         return content or ""
     if not isinstance(content, list | tuple):
         return str(content)
-    texts = (field(part, "text") for part in cast("Sequence[Any]", content))
+    texts = (_part(part).get("text") for part in cast("Sequence[Any]", content))
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _part(part: Any) -> Mapping[str, Any]:
+    """A content part, which some give as a text or an object."""
+    if isinstance(part, Mapping):
+        return cast("Mapping[str, Any]", part)
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    known = {name: field(part, name) for name in ("type", "text")}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def with_content(message: Any, content: Any) -> Any:
@@ -188,10 +205,10 @@ def rounds(history: Sequence[Any]) -> list[range]:
     What stands before the first is a round, too. System messages are in the round they stand in,
     and the last round is the current one, whether it is complete or not.
     """
-    starts = list(_round_starts(history))
-    if history and starts[:1] != [0]:
-        starts.insert(0, 0)
-    return [range(a, b) for a, b in zip(starts, [*starts[1:], len(history)], strict=True)]
+    bounds = [*_round_starts(history), len(history)]
+    if bounds[0] != 0:
+        bounds.insert(0, 0)
+    return [range(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _round_starts(history: Sequence[Any]) -> Iterator[int]:
@@ -206,21 +223,32 @@ def _round_starts(history: Sequence[Any]) -> Iterator[int]:
 
 
 def count_message(message: Any, counter: TokenCounter) -> int:
-    """Tokens of a message with its overhead, tool calls, parts and name included."""
-    content = field(message, "content")
-    if isinstance(content, list):
-        content = tuple(cast("list[dict[str, Any]]", content))
-    elif content is not None and not isinstance(content, str | tuple):
-        content = str(content)
+    """Tokens of a message with its overhead; tool calls, parts, name and reasoning included."""
     name, call_id = field(message, "name"), field(message, "tool_call_id")
     counted = Message.model_construct(
         role=cast(Any, role_of(message)),
-        content=content,
+        content=_countable(field(message, "content")),
         name=None if name is None else str(name),
         tool_calls=tuple(calls_of(message)),
         tool_call_id=None if call_id is None else str(call_id),
+        reasoning=tuple(_reasoning(message)),
     )
-    return counter.count_message(counted)
+    texts = (field(message, name) for name in _SENT_ALONG)
+    also = sum(counter.count(text) for text in texts if isinstance(text, str))
+    return counter.count_message(counted) + also
+
+
+def _countable(content: Any) -> Any:
+    if isinstance(content, list | tuple):
+        return tuple(map(_part, cast("Sequence[Any]", content)))
+    return content if content is None or isinstance(content, str) else str(content)
+
+
+def _reasoning(message: Any) -> Iterator[Reasoning]:
+    """What `Message.reasoning` holds, or a dict of it."""
+    given = field(message, "reasoning")
+    for each in cast("Sequence[Any]", given if isinstance(given, list | tuple) else ()):
+        yield Reasoning.model_construct(block=field(each, "block") or each)
 
 
 def count_history(messages: Sequence[Any], counter: TokenCounter) -> int:
