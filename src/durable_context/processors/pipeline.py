@@ -1,6 +1,7 @@
 """Processors that change a context at certain events, and the pipeline that calls them in order."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_context.errors import ProcessorError
@@ -69,18 +70,25 @@ class ProcessorPipeline:
 
     async def fire(self, event: str, ctx: "Context", payload: dict[str, Any] | None = None) -> None:
         """Call the processors of an event. All get the same payload, which is where they answer.
+        One that is registered meanwhile is called, too, and one that is unregistered is not.
 
         What one raises is raised as it is: those after it are not called, and what those before it
         did stays.
         """
         given: dict[str, Any] = {} if payload is None else payload
-        registered = self._processors.get(event, [])
-        position = 0
-        while position < len(registered):  # one may register others, or unregister itself
-            processor = registered[position]
+        called: list[ContextProcessor] = []
+        while (processor := self._next(event, called)) is not None:
+            called.append(processor)
             await processor.process(ctx, given)
-            if registered[position : position + 1] == [processor]:
-                position += 1
+
+    def _next(self, event: str, called: Sequence[ContextProcessor]) -> ContextProcessor | None:
+        """Looked for anew each time: one may register others, or unregister itself or others."""
+        done = list(called)
+        for processor in self._processors.get(event, ()):
+            if processor not in done:
+                return processor
+            done.remove(processor)
+        return None
 
     def has_processors(self, event: str) -> bool:
         return bool(self._processors.get(event))
