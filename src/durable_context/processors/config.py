@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from durable_context.processors.frozen import FrozenDict
+from durable_context.processors.frozen import frozen_copy
 
 _Count = Annotated[int, Field(strict=True, ge=1)]
 
@@ -40,13 +40,15 @@ class ContextConfig(BaseModel):
     """Kept for the caller: `Branch.prepare` retrieves as its policy says."""
     neuron_names: tuple[str, ...] = ()
     """Kept for the caller: no processor of ours reads them."""
-    extra: Annotated[Mapping[str, Any], AfterValidator(FrozenDict)] = Field(
-        default_factory=lambda: FrozenDict()
+    extra: Annotated[Mapping[str, Any], AfterValidator(frozen_copy)] = Field(
+        default_factory=lambda: frozen_copy({})
     )
     """A copy of what was given, which cannot be changed, its dicts and lists neither.
     TokenBudgetProcessor reads `token_budget` and `token_encoding`.
     """
-    token_budget_trigger: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.8
+    token_budget_trigger: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] = (
+        0.8
+    )
     """A share of the model's window. Kept for the caller: TokenBudgetProcessor always enforces."""
 
     @model_validator(mode="after")
@@ -84,4 +86,5 @@ _PRESETS: Final[dict[AutomationMode, dict[str, Any]]] = {
 def make_config(mode: AutomationMode | str = "copilot", **overrides: Any) -> ContextConfig:
     """The preset of a mode, with other values where they are given. Raises ValueError."""
     chosen = AutomationMode(mode)
-    return ContextConfig(**{"mode": chosen, **_PRESETS[chosen], **overrides})
+    values: dict[str, Any] = {"mode": chosen} | _PRESETS[chosen] | overrides
+    return ContextConfig(**values)

@@ -4,6 +4,7 @@ and snapshotted.
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from durable_context.errors import CheckpointError, ContextError
 from durable_context.processors.checkpoints import Checkpoint, CheckpointStore
@@ -12,7 +13,7 @@ from durable_context.processors.copying import copied
 from durable_context.processors.history import HISTORY
 from durable_context.processors.merging import Unmerged
 from durable_context.processors.state import ContextState
-from durable_context.processors.token_tracker import check_usage
+from durable_context.processors.token_usage import check_usage
 from durable_context.showing import shown
 from durable_context.turns.sendable import sendable, to_openai
 
@@ -66,7 +67,7 @@ class Context:
         """A context over a durable branch: `state["history"]` holds the messages of the branch's
         newest `config.history_rounds` turns in OpenAI chat format, as they are stored now.
         """
-        context = cls(str(branch.branch_uuid), config=config)
+        context = cls(str(_checked_branch(branch).branch_uuid), config=config)
         context._branch = branch
         turns = await _newest_turns(branch, context.config.history_rounds)
         context.state[HISTORY] = [
@@ -157,7 +158,7 @@ class Context:
             raise CheckpointError(f"Expected Checkpoint, got {type(checkpoint).__name__}")
         context = cls(checkpoint.task_id, config=config, state=ContextState(checkpoint.values))
         context._token_usage = checkpoint.token_usage
-        context._branch = branch
+        context._branch = None if branch is None else _checked_branch(branch)
         return context
 
     def __repr__(self) -> str:
@@ -172,6 +173,12 @@ class Context:
 def _inheriting(entries: dict[str, Any]) -> ContextState:
     """A state without entries of its own over a deep copy of these."""
     return ContextState(parent=ContextState(copied(entries))) if entries else ContextState()
+
+
+def _checked_branch(branch: "Branch") -> "Branch":
+    if not isinstance(getattr(branch, "branch_uuid", None), UUID):
+        raise ContextError(f"branch={shown(branch)}; it must be a Branch")
+    return branch
 
 
 async def _newest_turns(branch: "Branch", count: int) -> "tuple[Turn, ...]":

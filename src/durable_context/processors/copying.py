@@ -7,7 +7,7 @@ import copy
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
-from datetime import date, time, timedelta, tzinfo
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, cast
@@ -17,38 +17,24 @@ from pydantic import BaseModel
 
 from durable_context.errors import ContextError
 
-SCALARS: Final = (
-    type(None),
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    bytearray,
-    date,
-    time,
-    timedelta,
-    tzinfo,
-    Decimal,
-    UUID,
-    Enum,
-)
+PLAIN: Final = (type(None), bool, int, float, str)
+SCALARS: Final = (*PLAIN, bytes, bytearray, date, time, timedelta, Decimal, UUID, Enum)
 _CONTAINERS: Final = (dict, list, tuple, set, frozenset, deque)
-
-
-def is_record(value: object) -> bool:
-    """Whether it is an instance that has named fields: of a dataclass or of a pydantic model."""
-    return isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type))
+_ATOMS: Final = frozenset((*PLAIN, bytes, bytearray, date, datetime, time, timedelta, UUID))
 
 
 def is_data(value: object) -> bool:
-    return isinstance(value, (*SCALARS, *_CONTAINERS)) or is_record(value)
+    return isinstance(value, (*SCALARS, *_CONTAINERS)) or has_fields(value)
+
+
+def has_fields(value: object) -> bool:
+    """Whether it is an instance of a dataclass or of a pydantic model."""
+    return isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type))
 
 
 def copied(value: Any) -> Any:
     """A deep copy that keeps types, cycles and what is shared within. Service handles in it are
-    the same as in the original. Raises ContextError where it is nested too deeply.
+    those of the original. Raises ContextError where it is nested too deeply.
     """
     try:
         return copy.deepcopy(value, {id(handle): handle for handle in _handles(value)})
@@ -57,12 +43,12 @@ def copied(value: Any) -> Any:
 
 
 def _handles(value: object) -> Iterator[object]:
-    """All service handles within."""
+    """All service handles within, so that deepcopy takes them for copied already."""
     seen: set[int] = set()
     waiting = [value]
     while waiting:
         current = waiting.pop()
-        if isinstance(current, SCALARS) or id(current) in seen:
+        if type(current) in _ATOMS or isinstance(current, Enum) or id(current) in seen:
             continue
         seen.add(id(current))
         if is_data(current):
@@ -71,48 +57,47 @@ def _handles(value: object) -> Iterator[object]:
             yield current
 
 
-def _members(data: Any) -> Iterator[object]:
-    """What a container holds, keys and attributes included."""
+def _members(data: object) -> Iterator[object]:
+    """What it holds: keys, values, items and attributes."""
     if isinstance(data, dict):
-        for key, value in cast("dict[object, object]", data).items():
-            yield key
-            yield value
+        for pair in cast("dict[object, object]", data).items():
+            yield from pair
     elif isinstance(data, _CONTAINERS):
         yield from cast("Iterable[object]", data)
     if isinstance(data, defaultdict):
-        yield cast("defaultdict[object, object]", data).default_factory
-    yield from _attributes(data).values()
+        yield data.default_factory
+    yield from _attributes(cast(object, data))
 
 
-def _attributes(data: object) -> dict[str, object]:
-    found = dict(getattr(data, "__dict__", {}))
+def _attributes(data: object) -> Iterator[object]:
+    yield from getattr(data, "__dict__", {}).values()
     for each in type(data).__mro__:
         slots = each.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else slots:
             if name != "__dict__" and hasattr(data, name):
-                found[name] = getattr(data, name)
-    return found
+                yield getattr(data, name)
 
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values have the same types and contents throughout, in the same order. A service
-    handle is the same as itself only.
+    handle is the same as itself only. Raises ContextError where they are nested too deeply.
     """
-    return _same(left, right, set())
+    try:
+        return _same(left, right, set())
+    except RecursionError as error:
+        raise ContextError("the state is nested too deeply to be compared") from error
 
 
 def _same(left: Any, right: Any, compared: set[tuple[int, int]]) -> bool:
     if left is right or (id(left), id(right)) in compared:
         return True
-    if type(left) is not type(right):
+    if type(left) is not type(right) or not is_data(left):
         return False
     if isinstance(left, SCALARS):
-        return left == right or (left != left and right != right)  # NaN is the same as NaN
-    if not is_data(left):
-        return False
-    compared.add((id(left), id(right)))
+        return left == right or (left != left and right != right)  # as NaN is not
     if isinstance(left, set | frozenset):
         return left == right
+    compared.add((id(left), id(right)))
     ours, theirs = list(_members(left)), list(_members(right))
     return len(ours) == len(theirs) and all(
         _same(one, other, compared) for one, other in zip(ours, theirs, strict=True)

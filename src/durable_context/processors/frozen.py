@@ -1,4 +1,4 @@
-"""Dicts and lists that cannot be changed and are like any other in all else."""
+"""Dicts and lists that cannot be changed and are in all else like any other."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
@@ -6,16 +6,25 @@ from typing import Any, NoReturn, cast
 from durable_context.processors.copying import copied
 
 
+def frozen_copy(entries: Mapping[str, Any]) -> "FrozenDict":
+    """A deep copy with its dicts, lists and sets frozen. Raises ValueError where one is within
+    itself.
+    """
+    try:
+        return FrozenDict(copied(dict(entries)))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply, or holds itself") from error
+
+
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
     raise TypeError(f"a {type(self).__name__} cannot be changed")
 
 
 class FrozenDict(dict[str, Any]):
-    """Copies what it is made of, and freezes what that holds."""
+    """Freezes the values it is made of."""
 
-    def __init__(self, entries: Mapping[str, Any] | None = None) -> None:
-        own = copied(dict(entries or {}))
-        super().__init__({key: frozen(value) for key, value in own.items()})
+    def __init__(self, entries: dict[str, Any]) -> None:
+        super().__init__({key: _frozen(value) for key, value in entries.items()})
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -23,15 +32,12 @@ class FrozenDict(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenDict, (dict(self),)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "FrozenDict":
-        return self
-
 
 class FrozenList(list[Any]):
-    """Freezes what it is made of."""
+    """Freezes the values it is made of."""
 
     def __init__(self, items: list[Any]) -> None:
-        super().__init__(map(frozen, items))
+        super().__init__(map(_frozen, items))
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
@@ -39,11 +45,8 @@ class FrozenList(list[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenList, (list(self),)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "FrozenList":
-        return self
 
-
-def frozen(value: Any) -> Any:
+def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return FrozenDict(cast("dict[str, Any]", value))
     if isinstance(value, list):
@@ -51,5 +54,5 @@ def frozen(value: Any) -> Any:
     if isinstance(value, set):
         return frozenset(cast("set[Any]", value))
     if type(value) is tuple:
-        return tuple(map(frozen, cast("tuple[Any, ...]", value)))
+        return tuple(map(_frozen, cast("tuple[Any, ...]", value)))
     return value

@@ -21,9 +21,9 @@ class Unmerged:
         own, seen = state.local_dict(), state.to_dict()
         inherited = {key: seen[key] for key in self._inherited if key in seen and key not in own}
         changed = _changed(inherited, self._inherited)
-        self._inherited |= copied(changed)
         news = copied(changed | _changed(own, self._own))
-        self._own = copied(own)
+        changed, own = copied(changed), copied(own)
+        self._inherited, self._own = self._inherited | changed, own
         return news
 
     def take_tokens(self, usage: dict[str, int]) -> dict[str, int]:

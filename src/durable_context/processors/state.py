@@ -1,10 +1,12 @@
 """Key-value state of a context: its own entries before those it inherits."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from durable_context.errors import ContextError
 from durable_context.showing import shown
+
+_MISSING: Final[Any] = object()
 
 
 class ContextState:
@@ -42,8 +44,8 @@ class ContextState:
             raise KeyError(key)
         return found
 
-    def __contains__(self, key: object) -> bool:
-        return self.get(key, _MISSING) is not _MISSING  # type: ignore[arg-type]
+    def __contains__(self, key: str) -> bool:
+        return self.get(key, _MISSING) is not _MISSING
 
     def set(self, key: str, value: Any) -> None:
         self._own[key] = value
@@ -51,7 +53,7 @@ class ContextState:
     __setitem__ = set
 
     def update(
-        self, other: "Mapping[str, Any] | ContextState | None" = None, **entries: Any
+        self, other: "Mapping[str, Any] | ContextState | None" = None, /, **entries: Any
     ) -> None:
         """Of another state only its own entries are taken. Raises ContextError."""
         if isinstance(other, ContextState):
@@ -100,6 +102,3 @@ class ContextState:
     def __repr__(self) -> str:
         inherited = f", inherited={len(self._parent)}" if self._parent else ""
         return f"ContextState(local={len(self._own)}{inherited})"
-
-
-_MISSING: Any = object()

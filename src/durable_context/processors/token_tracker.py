@@ -1,13 +1,13 @@
 """Tokens that agents used, step by step."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
-from durable_context.errors import ContextError
-from durable_context.showing import shown
+from durable_context.processors.history import field
+from durable_context.processors.token_usage import check_usage
 
 
-class TokenStep(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TokenStep:
     """One model call. `step` counts from 0 for each agent."""
 
     agent_id: str
@@ -20,7 +20,10 @@ class TokenStep(NamedTuple):
         return self.prompt_tokens + self.output_tokens
 
 
-class TokenUsageSummary(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TokenUsageSummary:
+    """Totals over steps."""
+
     prompt_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
@@ -47,12 +50,15 @@ class TokenTracker:
         self._total = _plus(self._total, step)
         return step
 
-    def add_usage(self, agent_id: str, usage: Any) -> TokenStep:
-        """A step from an object with `input_tokens` and `output_tokens`, 0 where it has none."""
+    def add_usage(self, agent_id: str, usage: object) -> TokenStep:
+        """A step from a dict or object with `input_tokens` and `output_tokens`: 0 where one is
+        missing or None. Raises ContextError.
+        """
+        used, made = field(usage, "input_tokens"), field(usage, "output_tokens")
         return self.add_step(
             agent_id,
-            prompt_tokens=getattr(usage, "input_tokens", 0),
-            output_tokens=getattr(usage, "output_tokens", 0),
+            prompt_tokens=0 if used is None else used,
+            output_tokens=0 if made is None else made,
         )
 
     def get_trajectory(self, agent_id: str) -> list[TokenStep]:
@@ -92,14 +98,3 @@ def _plus(summary: TokenUsageSummary, step: TokenStep) -> TokenUsageSummary:
         summary.total_tokens + step.total_tokens,
         summary.step_count + 1,
     )
-
-
-def check_usage(usage: object) -> None:
-    """Raises ContextError unless it maps names to counts that are whole and not negative."""
-    if not isinstance(usage, Mapping):
-        raise ContextError(f"token usage is {shown(usage)}; it must be a dict of counts")
-    for key, count in usage.items():
-        if not isinstance(key, str):
-            raise ContextError(f"token usage has a key {shown(key)}; keys must be text")
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise ContextError(f"{key}={shown(count)}; it must be a whole number, from 0")
