@@ -17,7 +17,7 @@ from durable_context.prompts.prepared import (
 )
 from durable_context.prompts.traced import Kept, as_message
 from durable_context.text import message_text
-from durable_context.tokens import REPLY_OVERHEAD, TokenCounter, token_counter
+from durable_context.tokens import REPLY_OVERHEAD, token_counter
 
 
 class Processed(NamedTuple):
@@ -38,16 +38,18 @@ def processed_prompt(
     kept, before = processed.kept, prepared.messages
     if len(kept) == len(before) and not any(one.changed for one in kept):
         return prepared.model_copy(update={"manifest": manifest}).with_context(context)
-    tokens = _tokens(prepared, processed)
+    where = {one.origin: position for position, one in enumerate(kept) if one.origin is not None}
+    same = {one.origin: position for position, one in enumerate(kept) if not one.changed}
+    parts = tuple(_parts(prepared, where, kept))
+    reasoning = tuple(_reasoning(prepared, where, same))
+    tokens = _tokens(prepared, processed, parts, reasoning)
     blocks = tuple(_blocks(prepared.manifest.blocks, processed, tokens))
     counted = sum(block.token_count for block in blocks) + REPLY_OVERHEAD
     factor = _factor(prepared, processed)
-    where = {one.origin: position for position, one in enumerate(kept) if one.origin is not None}
-    same = {one.origin: position for position, one in enumerate(kept) if not one.changed}
     update: dict[str, Any] = {
         "messages": tuple(one.message for one in kept),
-        "parts": tuple(_parts(prepared, where, kept)),
-        "reasoning": tuple(_reasoning(prepared, where, same)),
+        "parts": parts,
+        "reasoning": reasoning,
         "breakpoints": tuple(
             Breakpoint(message=same[mark.message], cuts=mark.cuts)
             for mark in prepared.breakpoints
@@ -66,41 +68,33 @@ def processed_prompt(
     return prepared.model_copy(update=update).moved_media(same).with_context(context)
 
 
-def _tokens(prepared: PreparedContext, processed: Processed) -> list[int]:
-    """Of each message that is left, as its block pays for it."""
+def _tokens(
+    prepared: PreparedContext,
+    processed: Processed,
+    parts: Sequence[PartReference],
+    reasoning: Sequence[ReasoningReference],
+) -> list[int]:
+    """Of each message that is left, as its block pays for it: with what its references cost."""
     counter = token_counter(prepared.manifest.encoding)
-    before = [as_message(message) for message in prepared.messages]
-    after = [as_message(one.message) for one in processed.kept]
-    old = _counted(before, processed.counting, counter)
-    new = _counted(after, processed.counting, counter)
+    messages = [as_message(one.message) for one in processed.kept]
+    for said in reasoning:
+        update = {"reasoning": said.blocks}
+        messages[said.message] = messages[said.message].model_copy(update=update)
+    for part in parts:
+        messages[part.message] = _with_stored(messages[part.message], part)
+    differences = processed.counting.differences(messages)
     return [
-        new_tokens()
-        if one.origin is None
+        counter.count_message(message) + difference
+        if one.changed or one.origin is None
         else processed.places[one.origin].tokens
-        + (new_tokens() - old[one.origin]() if one.changed else 0)
-        for one, new_tokens in zip(processed.kept, new, strict=True)
+        for one, message, difference in zip(processed.kept, messages, differences, strict=True)
     ]
 
 
-class _Counted(NamedTuple):
-    """Tokens of a message, counted where they are asked for."""
-
-    message: Message
-    difference: int
-    counter: TokenCounter
-
-    def __call__(self) -> int:
-        return self.counter.count_message(self.message) + self.difference
-
-
-def _counted(
-    messages: Sequence[Message], count: ModelCount, counter: TokenCounter
-) -> list[_Counted]:
-    differences = count.differences(messages)
-    return [
-        _Counted(message, difference, counter)
-        for message, difference in zip(messages, differences, strict=True)
-    ]
+def _with_stored(message: Message, part: PartReference) -> Message:
+    content = list(message.content if isinstance(message.content, tuple) else ())
+    content[part.part] = part.stored
+    return message.model_copy(update={"content": tuple(content)})
 
 
 def _blocks(

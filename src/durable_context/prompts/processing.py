@@ -66,7 +66,8 @@ async def assemble_processed(
         over = prepared.token_count - budget.limit
         if over <= 0:
             return prepared
-        tight = tight.model_copy(update={"max_tokens": tight.max_tokens - over})
+        room = fitted.counting.tokens(fitted.parts.tokens) - over
+        tight = budget.model_copy(update={"max_tokens": room + budget.reserve_output})
     assert prepared is not None
     return BudgetExceeded(
         limit=budget.limit,

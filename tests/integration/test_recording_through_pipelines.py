@@ -1,0 +1,165 @@
+"""record_turn(pipeline=...): tools' results are recorded as `post_tool_call` leaves them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from durable_context import Budget, ContextClient
+from durable_context.artifacts.media import is_stored_part
+from durable_context.errors import ProcessorError, TurnKeyConflict
+from durable_context.processors.context import Context
+from durable_context.processors.offloaded import reload_offloaded
+from durable_context.processors.pipeline import ContextProcessor, ProcessorPipeline
+from durable_context.processors.tool_result_offloader import ToolResultOffloader
+from tests.provider_turns import PNG
+from tests.turns import call, calling, chat, exchange, result
+
+WIDE = Budget(max_tokens=100_000)
+LOG = "\n".join(f"{n:04d} shipment SHP-{n:04d} left Rotterdam" for n in range(200))
+
+
+class Noting(ContextProcessor):
+    """Keeps the payloads it gets, and may replace results."""
+
+    def __init__(self, replace: Callable[[Any], Any] = lambda result: result) -> None:
+        super().__init__("post_tool_call", name="noting")
+        self.payloads: list[dict[str, Any]] = []
+        self.histories: list[Any] = []
+        self._replace = replace
+
+    async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
+        self.payloads.append(dict(payload))
+        self.histories.append(ctx.state["history"])
+        payload["tool_result"] = self._replace(payload["tool_result"])
+
+
+def asked(*exchanges: Any) -> list[Any]:
+    return [chat("Look", "")[0], *exchanges, {"role": "assistant", "content": "Done."}]
+
+
+async def test_each_result_is_fired_once_with_its_tools_name(client: ContextClient):
+    branch = await client.open_branch("c")
+    noting = Noting()
+    messages = [
+        {"role": "user", "content": "Look"},
+        calling(call("a", "search"), call("b", "read")),
+        result("a", "one"),
+        result("b", "two"),
+        {"role": "assistant", "content": "Done."},
+    ]
+    await branch.record_turn(messages, pipeline=ProcessorPipeline().register(noting))
+    assert noting.payloads == [
+        {"tool_result": "one", "tool_name": "search", "tool_call_id": "a"},
+        {"tool_result": "two", "tool_name": "read", "tool_call_id": "b"},
+    ]
+    assert [message["role"] for message in noting.histories[0]] == [
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
+
+
+async def test_what_a_processor_makes_of_a_result_is_recorded(client: ContextClient):
+    branch = await client.open_branch("c")
+    pipeline = ProcessorPipeline().register(Noting(lambda said: said.replace("4711", "****")))
+    turn = await branch.record_turn(asked(*exchange("a", "card 4711")), pipeline=pipeline)
+    assert turn.messages[2].content == "card ****"
+    assert (await branch.turns())[0].messages[2].content == "card ****"
+    assert not await branch.search("4711")
+
+
+async def test_json_of_a_processor_is_recorded_as_text_and_other_objects_are_refused(
+    client: ContextClient,
+):
+    branch = await client.open_branch("c")
+    pipeline = ProcessorPipeline().register(Noting(lambda said: {"found": [said]}))
+    turn = await branch.record_turn(asked(*exchange("a", "ü")), pipeline=pipeline)
+    assert turn.messages[2].content == '{"found":["ü"]}'
+    wrong = ProcessorPipeline().register(Noting(lambda said: object()))
+    with pytest.raises(ProcessorError, match="text or JSON"):
+        await branch.record_turn(asked(*exchange("b", "x")), pipeline=wrong)
+    assert len(await branch.turns()) == 1
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_an_offloaded_result_is_found_by_its_handle_after_a_restart(
+    client: ContextClient, make_client: Any, durable: bool
+):
+    branch = await client.open_branch("c")
+    offloader = ToolResultOffloader(max_size=1_000, artifacts=branch if durable else None)
+    pipeline = ProcessorPipeline().register(offloader)
+    turn = await branch.record_turn(asked(*exchange("a", LOG)), pipeline=pipeline)
+    content = str(turn.messages[2].content)
+    assert content.startswith(LOG[:500]) and len(content) < 700
+    handle = content[-19:-2].removeprefix("=")
+    assert handle.startswith("off_")
+    other = await (await make_client()).open_branch("c")
+    assert await reload_offloaded(await Context.from_branch(other), handle) == LOG
+    child = await other.fork("child")
+    assert await reload_offloaded(await Context.from_branch(child), handle) == LOG
+
+
+async def test_a_retry_records_once_and_keeps_one_artifact(client: ContextClient):
+    branch = await client.open_branch("c")
+    for _ in range(2):
+        pipeline = ProcessorPipeline().register(ToolResultOffloader(max_size=1_000))
+        turn = await branch.record_turn(
+            asked(*exchange("a", LOG)), turn_key="one", pipeline=pipeline
+        )
+    assert turn.repeated
+    assert len(await branch.turns()) == 1
+    (artifact,) = await branch.artifacts()
+    assert artifact.version == 1
+    with pytest.raises(TurnKeyConflict):
+        await branch.record_turn(asked(*exchange("a", LOG)), turn_key="one")
+
+
+async def test_images_stay_beside_the_text_that_was_offloaded(client: ContextClient):
+    branch = await client.open_branch("c")
+    parts = [
+        {"type": "text", "text": LOG},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+    ]
+    pipeline = ProcessorPipeline().register(ToolResultOffloader(max_size=1_000))
+    turn = await branch.record_turn(
+        asked(calling(call("a", "look")), {"role": "tool", "tool_call_id": "a", "content": parts}),
+        pipeline=pipeline,
+    )
+    text, image = turn.messages[2].content or ()
+    assert isinstance(text, dict) and "[[OFFLOADED: handle=off_" in text["text"]
+    assert isinstance(image, dict) and is_stored_part(image)
+
+
+async def test_results_that_never_came_are_not_fired(client: ContextClient):
+    branch = await client.open_branch("c")
+    noting = Noting()
+    turn = await branch.record_turn(
+        [chat("Look", "")[0], calling(call("a", "search"))],
+        outcome="interrupted",
+        pipeline=ProcessorPipeline().register(noting),
+    )
+    assert turn.messages[2].synthetic
+    assert noting.payloads == []
+
+
+async def test_a_processor_that_fails_records_nothing(client: ContextClient):
+    branch = await client.open_branch("c")
+
+    def fail(said: Any) -> Any:
+        raise RuntimeError("no disk")
+
+    with pytest.raises(RuntimeError, match="no disk"):
+        await branch.record_turn(
+            asked(*exchange("a", "x")), pipeline=ProcessorPipeline().register(Noting(fail))
+        )
+    assert await branch.turns() == ()
+
+
+async def test_what_is_no_pipeline_is_refused_before_anything_is_recorded(client: ContextClient):
+    branch = await client.open_branch("c")
+    with pytest.raises(ProcessorError, match="must be a ProcessorPipeline"):
+        await branch.record_turn(chat("a", "b"), pipeline=[])  # type: ignore[arg-type]
+    assert await branch.turns() == ()
