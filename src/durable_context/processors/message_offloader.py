@@ -73,13 +73,15 @@ class MessageOffloader(ContextProcessor):
 
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
         before = read_history(ctx)
+        contents = _contents(before)
         run = _Run(ctx, self._max_message_size, self._artifacts)
         asked_for = _reloaded(before)
         after = [
             message if position in asked_for else await run.message(message)
             for position, message in enumerate(before)
         ]
-        if run.changed and rewrite_history(ctx, before, after):
+        is_same = all(a is b for a, b in zip(contents, _contents(before), strict=True))
+        if run.changed and is_same and rewrite_history(ctx, before, after):
             run.save()
 
 
@@ -141,6 +143,10 @@ class _Run:
     def save(self) -> None:
         add_entries(self._ctx, OFFLOADED_MESSAGES, self._texts)
         note_artifacts(self._ctx, self._artifacts, self._holder)
+
+
+def _contents(history: Sequence[Any]) -> list[Any]:
+    return [field(message, "content") for message in history]
 
 
 def _reloaded(history: Sequence[Any]) -> set[int]:

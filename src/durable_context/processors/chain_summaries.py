@@ -1,0 +1,176 @@
+"""Summaries of tool chains: by rule, by a function of the caller's, or by a `Summarizer`."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from durable_context.errors import InvalidDraft, ProcessorError
+from durable_context.models import Message, Turn
+from durable_context.policy import CompactionPolicy
+from durable_context.processors.history import (
+    calls_of,
+    count_message,
+    field,
+    role_of,
+    text_of,
+)
+from durable_context.showing import shown
+from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
+from durable_context.summarizers.drafts import check_draft
+from durable_context.summarizers.limits import size_limit
+from durable_context.tokens import TokenCounter, require_tiktoken, token_counter
+
+if TYPE_CHECKING:
+    from durable_context.processors.context import Context
+
+ChainSummarizer = Callable[[list[dict[str, Any]]], Awaitable[str]]
+
+_ENCODING: Final = "o200k_base"
+_SHOWN: Final = 100
+"""Characters of a result that the summary by rule shows."""
+_LABEL: Final = re.compile(r"^\[turn 1\] (?:\(\d{4}-\d\d-\d\d\) )?", re.MULTILINE)
+"""What a summary says of the turn that a chain is made for a summarizer."""
+
+
+class _Characters(TokenCounter):
+    """Stands in where tiktoken is not installed: four characters are a token."""
+
+    def count(self, text: str) -> int:
+        return -(-len(text) // 4)
+
+
+def check_summarizer(summarizer: object) -> None:
+    """Raises ProcessorError."""
+    if summarizer is not None and not (_is_ours(summarizer) or callable(summarizer)):
+        raise ProcessorError(
+            f"summarizer={shown(summarizer)}; it must be a Summarizer, an async function from"
+            " messages to text, or None"
+        )
+
+
+async def summary_of(
+    chain: list[dict[str, Any]], summarizer: "Summarizer | ChainSummarizer | None", ctx: "Context"
+) -> str | None:
+    """The summary of a chain's messages, None where that is blank or no smaller than they are.
+
+    A chain of fewer than 64 tokens may have a summary of up to so many. Raises what the summarizer
+    raises, and ProcessorError where its answer is no text.
+    """
+    counter = _counter(ctx.branch.encoding if ctx.branch else _ENCODING)
+    tokens = await asyncio.to_thread(_tokens, chain, counter)
+    if summarizer is None:
+        text = by_rule(chain)
+    elif _is_ours(summarizer):
+        text = await _drafted(chain, cast(Summarizer, summarizer), ctx, tokens, counter)
+    else:
+        text = await _told(chain, cast(ChainSummarizer, summarizer))
+    size = _tokens([summary_message(text)], counter)
+    return text if text.strip() and size < size_limit(tokens) else None
+
+
+def summary_message(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def by_rule(chain: Sequence[Any]) -> str:
+    """What was called, and the beginning of each result."""
+    calls = [call for message in chain for call in calls_of(message)]
+    names = {call.id: call.name for call in calls}
+    called = ", ".join(dict.fromkeys(call.name for call in calls)) or "tools"
+    results = "; ".join(
+        f"{_tool_name(message, names)}: {text_of(message)[:_SHOWN]}"
+        for message in chain
+        if role_of(message) == "tool"
+    )
+    return (
+        f"[Tool chain compressed — called {called} ({len(calls)} calls)."
+        f" Results: {results or 'no results'}]"
+    )
+
+
+def _tool_name(message: Any, names: Mapping[str, str]) -> str:
+    named = field(message, "tool_name") or field(message, "name")
+    return str(named or names.get(str(field(message, "tool_call_id") or ""), "tool"))
+
+
+async def _told(chain: list[dict[str, Any]], summarizer: ChainSummarizer) -> str:
+    answer: Any = summarizer(chain)
+    if isawaitable(answer):
+        answer = await answer
+    if not isinstance(answer, str):
+        raise ProcessorError(f"the summarizer returned {shown(answer)}; it must return text")
+    return answer
+
+
+async def _drafted(
+    chain: Sequence[Any],
+    summarizer: Summarizer,
+    ctx: "Context",
+    tokens: int,
+    counter: TokenCounter,
+) -> str:
+    """Checked and redacted as what compaction publishes; nothing, where that is refused."""
+    request = _request(chain, ctx, tokens, counter.encoding)
+    draft: Any = await summarizer.summarize(request)
+    if not isinstance(draft, SummaryDraft):
+        raise ProcessorError(f"the summarizer returned {shown(draft)}; it must be a SummaryDraft")
+    try:
+        checked = check_draft(draft, request, counter=counter)
+    except InvalidDraft:
+        return ""
+    return _LABEL.sub("", checked.text)
+
+
+def _request(chain: Sequence[Any], ctx: "Context", tokens: int, encoding: str) -> SummaryRequest:
+    policy = ctx.branch.policy if ctx.branch else CompactionPolicy()
+    now = datetime.now(UTC)
+    turn = Turn(
+        turn_no=1,
+        turn_key="chain",
+        messages=tuple(map(_message, chain)),
+        token_count=tokens,
+        outcome="complete",
+        continues=False,
+        occurred_at=now,
+        recorded_at=now,
+        digest="",
+    )
+    return SummaryRequest(
+        level=0,
+        from_turn=1,
+        to_turn=1,
+        turns=(turn,),
+        encoding=encoding,
+        max_tokens=policy.summary_max_tokens,
+        headline_max_tokens=policy.headline_max_tokens,
+        timeout=policy.summarizer_timeout,
+    )
+
+
+def _message(message: Any) -> Message:
+    call_id = field(message, "tool_call_id")
+    return Message(
+        role=cast(Any, role_of(message)),
+        content=text_of(message),
+        tool_calls=tuple(calls_of(message)),
+        tool_call_id=None if call_id is None else str(call_id),
+    )
+
+
+def _is_ours(summarizer: object) -> bool:
+    return callable(getattr(summarizer, "summarize", None))
+
+
+def _tokens(messages: Sequence[Any], counter: TokenCounter) -> int:
+    return sum(count_message(message, counter) for message in messages)
+
+
+def _counter(encoding: str) -> TokenCounter:
+    try:
+        require_tiktoken()
+    except ImportError:
+        return _Characters(encoding)
+    return token_counter(encoding)
