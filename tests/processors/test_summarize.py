@@ -51,7 +51,7 @@ def test_an_unknown_parameter_is_refused():
         SummarizeProcessor(threshold=3)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("history", [None, [], talk(2), talk(3)])
+@pytest.mark.parametrize("history", [None, [], talk(2), talk(3), [USER, *exchange("a", "1")]])
 async def test_nothing_is_written_up_to_the_threshold(history: Any):
     ctx = holding(history)
     await SummarizeProcessor().process(ctx, {})

@@ -53,12 +53,15 @@ def _oldest(messages: Sequence[Any], wanted: int) -> list[int]:
     """Positions of that many messages that may be summarized, fewer where the last would be in an
     exchange that goes on. An exchange that comes first is taken whole.
     """
-    allowed = _allowed(messages) if wanted > 0 else []
-    for exchange in tool_exchanges(messages) if wanted < len(allowed) else ():
-        if exchange.start <= allowed[wanted - 1] and allowed[wanted] < exchange.stop:
-            before = [position for position in allowed if position < exchange.start]
+    if wanted <= 0:
+        return []
+    allowed = _allowed(messages)
+    taken, left = allowed[:wanted], allowed[wanted:]
+    for exchange in tool_exchanges(messages) if taken and left else ():
+        if exchange.start <= taken[-1] and left[0] < exchange.stop:
+            before = [position for position in taken if position < exchange.start]
             return before or [position for position in allowed if position < exchange.stop]
-    return allowed[: max(wanted, 0)]
+    return taken
 
 
 def _allowed(messages: Sequence[Any]) -> list[int]:
