@@ -19,6 +19,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.compaction import CompactionActivities
+from activities.offload import OffloadActivities
 from durable_context.artifacts.contents import ContentStore
 from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
@@ -26,6 +27,7 @@ from durable_context.database import Pool, create_pool
 from durable_context.embeddings import Embedder
 from durable_context.embeddings.endpoint import embedder_from_spec
 from durable_context.migrations import check_schema
+from durable_context.offload.durable import DurableOffload
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import TemporalUnreachable
 from worker.health import Check, HealthEndpoint
@@ -58,7 +60,8 @@ async def serve(settings: Settings) -> None:
         summarizer = summarizer_from_specs(settings.summarizers, base_url=settings.model_base_url)
         contents = ContentStore(settings.artifact_url)
         compactor = Compactor(pool, summarizer, contents=contents, embedder=_embedder(settings))
-        workers = make_workers(client, CompactionActivities(compactor), settings)
+        offloads = OffloadActivities(DurableOffload(pool, summarizer, contents=contents))
+        workers = make_workers(client, CompactionActivities(compactor), offloads, settings)
         async with _health(settings, pool, client, workers):
             logger.info("started: Temporal at %s", settings.temporal["target_host"])
             await _run(workers, asked_to_stop)
@@ -66,7 +69,10 @@ async def serve(settings: Settings) -> None:
 
 
 def make_workers(
-    client: Client, activities: CompactionActivities, settings: Settings
+    client: Client,
+    activities: CompactionActivities,
+    offloads: OffloadActivities,
+    settings: Settings,
 ) -> tuple[Worker, Worker]:
     """The worker for workflows and database steps, and the one for summaries."""
     deployment = _deployment_config(settings.deployment)
@@ -84,7 +90,7 @@ def make_workers(
     summaries = Worker(
         client,
         task_queue=SUMMARY_TASK_QUEUE,
-        activities=[activities.summarize, activities.summarize_artifacts],
+        activities=[activities.summarize, activities.summarize_artifacts, offloads.offload],
         max_concurrent_activities=settings.max_summaries,
         graceful_shutdown_timeout=settings.shutdown,
         deployment_config=deployment,

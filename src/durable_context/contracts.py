@@ -1,4 +1,4 @@
-"""What crosses a process: names, ids, requests and results of the compaction workflow and its
+"""What crosses a process: names, ids, requests and results of the compaction workflow and of
 activities.
 
 The client starts and signals workflows by these names. They are compatibility data: histories refer
@@ -25,6 +25,7 @@ SUMMARIZE = "summarize"
 COMMIT = "commit"
 INDEX = "index"
 SUMMARIZE_ARTIFACTS = "summarize_artifacts"
+OFFLOAD_CONTEXT = "offload_context"
 
 SEARCH_ATTRIBUTES = ("CompactionTenant", "CompactionBranch", "CompactionReason")
 
@@ -34,6 +35,8 @@ SUMMARIZER_UNAVAILABLE = "SummarizerUnavailable"
 COMPACTION_FAILED = "CompactionFailed"
 
 Reason = Literal["turn", "request", "sweep"]
+OffloadMode = Literal["compact", "compress", "auto"]
+SummaryRole = Literal["system", "user"]
 
 
 def compaction_workflow_id(branch_uuid: UUID) -> str:
@@ -209,3 +212,55 @@ class IndexRequest(Value):
     branch_uuid: UUID
     from_turn: int
     to_turn: int
+
+
+class OffloadParameters(Value):
+    """Of a `ContextOffloadOp`, which explains and checks them."""
+
+    context_manage_mode: OffloadMode = "auto"
+    max_total_tokens: int = 20_000
+    max_tool_message_tokens: int = 2_000
+    group_token_threshold: int | None = None
+    keep_recent_count: int | None = None
+    preview_chars: int = 100
+    compact_ratio_threshold: float = 0.75
+    summary_role: SummaryRole = "system"
+    encoding: str = "o200k_base"
+
+    @property
+    def compaction_keeps(self) -> int:
+        """Messages at the end that are not compacted, at least."""
+        return self.keep_recent_count or 1
+
+    @property
+    def compression_keeps(self) -> int:
+        """Messages at the end that are not compressed, at least."""
+        return self.keep_recent_count or 2
+
+
+class OffloadRequest(Value):
+    """`messages` is the handle of an artifact of the branch: messages as a JSON list. `chat_id` is
+    the branch's id if it is empty.
+    """
+
+    tenant: str
+    branch_uuid: UUID
+    messages: str
+    parameters: OffloadParameters = OffloadParameters()
+    chat_id: str = ""
+
+
+class OffloadedMessages(Value):
+    """`messages` is the handle of what the messages are now, which may be the one that was given.
+
+    `compacted` counts messages, `compressed` groups, `failed` what could not be stored or
+    summarized and stayed as it was.
+    """
+
+    messages: str
+    tokens_before: int
+    tokens_after: int
+    compacted: int
+    compressed: int
+    failed: int
+    changed: bool

@@ -7,7 +7,9 @@ from pydantic import BaseModel
 from temporalio import activity, workflow
 
 from activities.compaction import CompactionActivities
+from activities.offload import OffloadActivities
 from durable_context import contracts
+from durable_context.offload import OffloadParameters
 from workflows.compaction import Compaction
 
 FIELDS = {
@@ -28,7 +30,13 @@ FIELDS = {
     "CommitRequest": "tenant branch_uuid compaction_id checkpoint_turn summary_ids policy",
     "CommitResult": "checkpoint_id checkpoint_turn tokens_before tokens_after more",
     "IndexRequest": "tenant branch_uuid from_turn to_turn",
+    "OffloadRequest": "tenant branch_uuid messages parameters chat_id",
+    "OffloadedMessages": "messages tokens_before tokens_after compacted compressed failed changed",
 }
+OFFLOAD_FIELDS = (
+    "context_manage_mode max_total_tokens max_tool_message_tokens group_token_threshold"
+    " keep_recent_count preview_chars compact_ratio_threshold summary_role encoding"
+)
 POLICY_FIELDS = (
     "segment_turns segment_tokens keep_raw_turns fan_out summary_max_tokens headline_max_tokens"
     " checkpoint_max_tokens ledger_max_tokens digest_tokens view_tokens offload_tokens"
@@ -55,6 +63,7 @@ def test_names_are_what_they_were() -> None:
         "index",
     )
     assert contracts.SUMMARIZE_ARTIFACTS == "summarize_artifacts"
+    assert contracts.OFFLOAD_CONTEXT == "offload_context"
     assert contracts.SEARCH_ATTRIBUTES == (
         "CompactionTenant",
         "CompactionBranch",
@@ -77,9 +86,17 @@ def test_workflow_and_activities_answer_to_these_names() -> None:
         CompactionActivities.commit,
         CompactionActivities.index,
         CompactionActivities.summarize_artifacts,
+        OffloadActivities.offload,
     ]
     names = [activity._Definition.must_from_callable(method).name for method in methods]
-    assert names == ["plan", "summarize", "commit", "index", "summarize_artifacts"]
+    assert names == [
+        "plan",
+        "summarize",
+        "commit",
+        "index",
+        "summarize_artifacts",
+        "offload_context",
+    ]
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -91,6 +108,10 @@ def test_payload_fields_are_added_never_renamed(name: str) -> None:
 def test_policy_fields_are_added_never_renamed() -> None:
     """The policy travels in requests: an old run's is read by a new worker."""
     assert " ".join(contracts.CompactionPolicy.model_fields) == POLICY_FIELDS
+
+
+def test_parameters_of_an_offload_are_added_never_renamed() -> None:
+    assert " ".join(OffloadParameters.model_fields) == OFFLOAD_FIELDS
 
 
 def test_an_old_request_is_read_by_a_new_worker() -> None:

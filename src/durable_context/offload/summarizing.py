@@ -1,0 +1,160 @@
+"""Summaries of groups of messages, by any summarizer or a function of the caller's."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, time
+from typing import Any, Final, NamedTuple, cast
+
+from durable_context.errors import InvalidArgument, InvalidDraft, SummarizerError
+from durable_context.models import Message, Turn
+from durable_context.offload.messages import Sized, tokens_of
+from durable_context.offload.summary_block import inert
+from durable_context.processors.history import calls_of, rounds
+from durable_context.redaction import redact
+from durable_context.showing import shown
+from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
+from durable_context.summarizers.drafts import check_draft
+from durable_context.summarizers.extractive import ExtractiveSummarizer
+from durable_context.text import clean, one_line
+
+MessageSummarizer = Callable[[list[dict[str, Any]]], Awaitable[str]]
+"""Gets copies of the messages, without secrets."""
+
+LONGEST_WAIT: Final = 300.0
+"""Seconds after which a summarizer has failed."""
+_FEWEST_TOKENS: Final = 400
+_MOST_TOKENS: Final = 2_000
+_SHARE: Final = 20
+_ERROR_CHARACTERS: Final = 200
+
+
+class Told(NamedTuple):
+    """A group in short."""
+
+    text: str
+    made_by: str
+
+
+class GroupSummarizer:
+    """`summarizer` as the caller gave it; None: the extractive one, which needs no model.
+
+    Raises InvalidArgument if it is none.
+    """
+
+    def __init__(self, summarizer: object, encoding: str) -> None:
+        if summarizer is None:
+            summarizer = ExtractiveSummarizer()
+        is_ours = callable(getattr(summarizer, "summarize", None))
+        if inspect.isclass(summarizer) or not (is_ours or callable(summarizer)):
+            raise InvalidArgument(
+                f"summarizer={shown(summarizer)}; allowed are None, a Summarizer, and an async"
+                " function of a list of messages that returns text"
+            )
+        self._ours = cast(Summarizer, summarizer) if is_ours else None
+        self._function = cast(MessageSummarizer, summarizer)
+        self._encoding = encoding
+
+    @property
+    def recipe(self) -> str:
+        return self._ours.recipe if self._ours else "function"
+
+    async def summarize(self, group: Sequence[Sized]) -> Told:
+        """Safe to show. Raises SummarizerError, whatever the summarizer raised."""
+        try:
+            async with asyncio.timeout(LONGEST_WAIT):
+                told = await (self._asked(group) if self._ours else self._called(group))
+        except TimeoutError:
+            raise SummarizerError(f"no answer within {LONGEST_WAIT:g} s") from None
+        except SummarizerError:
+            raise
+        except Exception as error:  # a summarizer of the caller's may raise anything
+            raise SummarizerError(_named(error)) from error
+        text = inert(told.text)
+        if not any(map(str.isalnum, text)):
+            raise InvalidDraft("the summary is empty")
+        return told._replace(text=text)
+
+    async def _asked(self, group: Sequence[Sized]) -> Told:
+        assert self._ours is not None
+        request = await asyncio.to_thread(_request, group, self._encoding)
+        draft = check_draft(await _draft(self._ours, request), request)
+        return Told(f"{draft.headline}\n{draft.text}", draft.made_by)
+
+    async def _called(self, group: Sequence[Sized]) -> Told:
+        text = await self._function(
+            await asyncio.to_thread(_readable, [one.message for one in group])
+        )
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidDraft(f"the summarizer returned a {type(text).__name__}, not text")
+        return Told(text, self.recipe)
+
+
+async def _draft(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft:
+    """The extractive summarizer waits for nothing, and would hold up the loop."""
+    if isinstance(summarizer, ExtractiveSummarizer):
+        return await asyncio.to_thread(asyncio.run, summarizer.summarize(request))
+    return await summarizer.summarize(request)
+
+
+def _request(group: Sequence[Sized], encoding: str) -> SummaryRequest:
+    """A turn for each round. Messages bear no times: they count as said on the day of the run."""
+    spoken = rounds([one.message for one in group])
+    today = datetime.combine(datetime.now(UTC).date(), time(), UTC)
+    turns = tuple(
+        _turn(number, [group[place] for place in places], today)
+        for number, places in enumerate(spoken, 1)
+    )
+    asked = min(max(tokens_of(group) // _SHARE, _FEWEST_TOKENS), _MOST_TOKENS)
+    return SummaryRequest(
+        level=0,
+        from_turn=1,
+        to_turn=len(turns),
+        turns=turns,
+        encoding=encoding,
+        max_tokens=asked,
+    )
+
+
+def _turn(number: int, messages: Sequence[Sized], day: datetime) -> Turn:
+    return Turn(
+        turn_no=number,
+        turn_key="group",
+        messages=tuple(_message(one.message) for one in messages),
+        token_count=tokens_of(messages),
+        outcome="complete",
+        continues=False,
+        occurred_at=day,
+        recorded_at=day,
+        digest="",
+    )
+
+
+def _message(message: dict[str, Any]) -> Message:
+    content, name = message.get("content"), message.get("name")
+    call_id = message.get("tool_call_id")
+    parts = isinstance(content, list | tuple)
+    return Message(
+        role=message["role"],
+        content=tuple(cast("Sequence[dict[str, Any]]", content)) if parts else content,
+        name=None if name is None else str(name),
+        tool_calls=tuple(calls_of(message)),
+        tool_call_id=None if call_id is None else str(call_id),
+    )
+
+
+def _readable(value: Any) -> Any:
+    """A copy without secrets and without anything that could pass for our delimiters."""
+    if isinstance(value, str):
+        return redact(clean(value))
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {key: _readable(item) for key, item in fields.items()}
+    if isinstance(value, list | tuple):
+        return [_readable(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _named(error: Exception) -> str:
+    said = redact(clean(one_line(str(error))))[:_ERROR_CHARACTERS]
+    return f"the summarizer raised {type(error).__name__}" + (f": {said}" if said else "")
