@@ -28,7 +28,7 @@ LOCK = $(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-production check format bench bench-recall bench-cache bench-retrieval worker up down wheel lock clean
+.PHONY: help setup demo test test-production check format bench bench-recall bench-cache bench-retrieval bench-pipeline worker up down wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,9 @@ bench-cache: $(INSTALLED) ## what of a prompt a prefix cache would serve (ARGS="
 
 bench-retrieval: $(INSTALLED) ## what of a question's evidence is retrieved for it (ARGS="--joined", "--misses 20")
 	@$(PY) -m benchmarks.retrieval $(ARGS)
+
+bench-pipeline: $(INSTALLED) ## put recorded agents through all processors and check each prompt (ARGS="--limit 1")
+	@$(PY) -m benchmarks.pipeline $(ARGS)
 
 worker: $(INSTALLED) ## run a worker, settings from the environment (ARGS=dev: the embedded stack)
 	@$(PY) -m worker $(ARGS)
