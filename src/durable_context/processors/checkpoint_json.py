@@ -38,8 +38,12 @@ def _base64(content: bytes | bytearray) -> str:
     return b64encode(content).decode()
 
 
+def _bytes(text: str) -> bytes:
+    return b64decode(text, validate=True)
+
+
 def _bytearray(text: str) -> bytearray:
-    return bytearray(b64decode(text))
+    return bytearray(_bytes(text))
 
 
 def _parts(duration: timedelta) -> list[int]:
@@ -52,7 +56,7 @@ def _duration(parts: list[int]) -> timedelta:
 
 
 _SCALARS: Final[dict[type, _Form]] = {
-    bytes: _Form(_base64, b64decode),
+    bytes: _Form(_base64, _bytes),
     bytearray: _Form(_base64, _bytearray),
     datetime: _Form(datetime.isoformat, datetime.fromisoformat),
     date: _Form(date.isoformat, date.fromisoformat),
@@ -106,7 +110,8 @@ def _written(value: Any, within: tuple[int, ...]) -> Any:
 
 def _written_container(value: Any, within: tuple[int, ...]) -> Any:
     if isinstance(value, Message):
-        return _typed(Message, _written_dict(value.model_dump(exclude_defaults=True), within))
+        given = {name: item for name, item in value if name in value.model_fields_set}
+        return _typed(Message, _written_dict(given, within))
     if isinstance(value, Record):
         return _typed(Record, _written_dict(value, within))
     if isinstance(value, dict):

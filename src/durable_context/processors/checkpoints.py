@@ -105,8 +105,6 @@ class Checkpoint:
             return NotImplemented
         return all(same(getattr(self, name), getattr(other, name)) for name in self.__slots__)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return (
             f"Checkpoint(task_id={self._task_id!r}, version={self._version},"
