@@ -129,8 +129,9 @@ class Compression:
         gone = {n for group in made if group.part for n in group.action.messages}
         left = [one for one in history if one.position not in gone]
         message = block_message(parts, self._parameters.summary_role)
-        place = _place(left, earlier)
-        left.insert(place, Sized(ADDED, message, count_message(message, self._counter)))
+        left.insert(
+            _place(history, earlier), Sized(ADDED, message, count_message(message, self._counter))
+        )
         return Outcome(left, actions, [group.file for group in made if group.file])
 
 
