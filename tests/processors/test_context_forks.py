@@ -5,11 +5,11 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, PrivateAttr
 
 from durable_context.errors import ContextError
 from durable_context.models import Message
@@ -37,7 +37,7 @@ class Slotted(str):
 class Note(BaseModel):
     lines: list[str]
     client: Any = None
-    model_config = {"arbitrary_types_allowed": True}
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
 
 
 @dataclass
@@ -50,6 +50,14 @@ class Task:
 class Fixed:
     items: list[int]
     client: Client
+
+
+@dataclass
+class Stubborn:
+    x: int
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise TypeError("not me")
 
 
 class Pair(NamedTuple):
@@ -186,6 +194,13 @@ def test_data_within_what_holds_a_service_handle_are_copies():
     assert (parent.state["task"].done, parent.state["note"].lines) == (["a"], ["a"])
     assert parent.state["keyed"] == {client: [1]} and parent.state["made"] == {"a": [1]}
     assert list(parent.state["queue"]) == [[1]] and parent.state["raw"] == b"a"
+
+
+def test_data_that_cannot_be_copied_are_refused_and_leave_no_child():
+    parent = context(x=Stubborn(1))
+    with pytest.raises(ContextError, match="cannot be copied: not me"):
+        parent.fork("child")
+    assert parent.children == []
 
 
 def test_types_are_kept():

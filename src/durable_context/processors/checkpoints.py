@@ -17,7 +17,7 @@ class Checkpoint:
     """A context's state as it was. It holds deep copies, and whoever reads one gets a new copy;
     only service handles are the context's own.
 
-    Raises CheckpointError.
+    Raises CheckpointError, or ContextError for values that cannot be copied.
     """
 
     __slots__ = ("_created_at", "_metadata", "_task_id", "_token_usage", "_values", "_version")

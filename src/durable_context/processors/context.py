@@ -27,6 +27,9 @@ class Context:
 
     `config` is the parent's where none is given. With `parent` and no `state` it is a fork that the
     parent does not list. Raises ContextError.
+
+    Data in its state are containers, scalars, dataclass instances and pydantic models: forks,
+    snapshots and merges copy them. All else is a service handle, which they share.
     """
 
     def __init__(
@@ -65,7 +68,8 @@ class Context:
         cls, branch: "Branch", *, config: ContextConfig | None = None
     ) -> "Context":
         """A context over a durable branch: `state["history"]` holds the messages of the branch's
-        newest `config.history_rounds` turns in OpenAI chat format, as they are stored now.
+        newest `config.history_rounds` turns in OpenAI chat format, as they are stored now: what was
+        offloaded is a view. Its task id is the branch's, which scopes handles. Raises ContextError.
         """
         context = cls(str(_checked_branch(branch).branch_uuid), config=config)
         context._branch = branch

@@ -34,12 +34,14 @@ def has_fields(value: object) -> bool:
 
 def copied(value: Any) -> Any:
     """A deep copy that keeps types, cycles and what is shared within. Service handles in it are
-    those of the original. Raises ContextError where it is nested too deeply.
+    those of the original. Raises ContextError for data that cannot be copied.
     """
     try:
         return copy.deepcopy(value, {id(handle): handle for handle in _handles(value)})
     except RecursionError as error:
         raise ContextError("the state is nested too deeply to be copied") from error
+    except (TypeError, copy.Error) as error:
+        raise ContextError(f"the state holds data that cannot be copied: {error}") from error
 
 
 def _handles(value: object) -> Iterator[object]:
