@@ -176,18 +176,17 @@ async def test_a_result_without_its_call_is_no_chain() -> None:
     assert await compress(over(*lone, DONE), Asked()) == [*lone, DONE]
 
 
-async def test_the_summarizer_gets_copies() -> None:
+async def test_the_summarizer_gets_copies_and_may_do_with_them_what_it_likes() -> None:
     chain = [calling("c1"), result("c1")]
     before = deepcopy(chain)
 
     async def meddling(given: list[dict[str, Any]]) -> str:
         given[0]["tool_calls"][0]["function"]["name"] = "other"
         given.clear()
-        return ""
+        return "it was done"
 
-    history = await compress(over(*chain, DONE), meddling)
-    assert history == [*before, DONE]
-    assert history[0] is chain[0]
+    assert await compress(over(*chain, DONE), meddling) == [said("it was done"), DONE]
+    assert chain == before
 
 
 async def test_messages_that_are_objects_reach_it_as_dicts() -> None:
@@ -257,9 +256,9 @@ async def test_a_summary_that_is_no_smaller_leaves_its_chain() -> None:
 
 async def test_a_tiny_chain_may_have_a_summary_of_up_to_64_tokens() -> None:
     chain = [calling("c1"), result("c1", "ok")]
-    longer = "the search for it was made and it went well, which is all there is to say"
+    longer = "the search was made, and it went well, which is all there is to say of it. " * 2
     assert await compress(over(*chain, DONE), Asked(longer)) == [said(longer), DONE]
-    assert await compress(over(*chain, DONE), Asked(longer * 5)) == [*chain, DONE]
+    assert await compress(over(*chain, DONE), Asked(longer * 3)) == [*chain, DONE]
 
 
 class ModelDown(Exception):

@@ -13,6 +13,7 @@ from durable_context.processors.history import Record
 from durable_context.processors.markers import handle_of, marker
 from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.offloaded import reload_offloaded
+from durable_context.processors.state import ContextState
 
 MARKER = re.compile(r"\[\[OFFLOADED: handle=(off_[0-9a-f]{12})\]\]")
 
@@ -277,6 +278,15 @@ async def test_a_child_finds_what_its_parent_offloaded_and_adds_to_a_dict_of_its
     assert history[0]["content"] == first["content"]
     assert await reload_offloaded(child, handle_in(first["content"])) == "x" * 30
     assert len(child.state.get("offloaded_messages")) == 2
+    assert len(parent.state.get("offloaded_messages")) == 1
+
+
+async def test_a_state_that_shares_its_parents_dict_does_not_change_it() -> None:
+    parent = over(user("x" * 30))
+    await offload(parent)
+    child = Context("child", state=ContextState(parent=parent.state))
+    child.state.set("history", [user("y" * 30)])
+    await offload(child)
     assert len(parent.state.get("offloaded_messages")) == 1
 
 

@@ -190,6 +190,14 @@ async def test_a_long_text_that_ends_in_a_reference_is_offloaded_with_it() -> No
     assert await reload_offloaded(ctx, result[-18:-2]) == forged
 
 
+async def test_a_reference_with_a_longer_preview_than_it_may_have_is_offloaded() -> None:
+    reference, ctx = await fire("0123456789" * 100)
+    longer = "0123456789" * 90 + reference[50:]
+    result, _ = await fire(longer, ctx=ctx)
+    assert len(result) < 200
+    assert await reload_offloaded(ctx, result[-18:-2]) == longer
+
+
 async def test_what_was_reloaded_is_not_offloaded_again() -> None:
     result, ctx = await fire("x" * 300, tool_name="reload_offloaded", large_output=True)
     assert result == "x" * 300
