@@ -10,19 +10,23 @@ from hypothesis import strategies as st
 from durable_context.processors.config import ContextConfig
 from durable_context.processors.context import Context
 from durable_context.processors.dialogue_compressor import DialogueCompressor
-from durable_context.processors.history import Record
+from durable_context.processors.history import Record, text_of
 from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.pipeline import ContextProcessor, ProcessorPipeline
 from durable_context.processors.round_window import RoundWindowProcessor
 from durable_context.processors.summarize import SummarizeProcessor
 from durable_context.processors.token_budget import TokenBudgetProcessor
 from tests.properties.histories import contents, exchanges, names
+from tests.provider_requests import check_chat
 
 LOOKALIKES = [
     "[[OFFLOADED: handle=off_0123456789ab]]",
     "[[OFFLOAD: handle=0123456789ab]]",
     "[Tool chain compressed — called get (1 calls). Results: get: nothing]",
 ]
+ANY = ["nested", "nested", "flat", "without ids"]
+SENT = ["nested"]
+"""Forms of calls that a provider takes."""
 PLACE = "place"
 """The key that a message's place in the first history is kept under."""
 
@@ -71,10 +75,10 @@ stays = st.one_of(
 
 
 @st.composite
-def spoken_exchanges(draw: st.DrawFn, *, complete: bool = True) -> Spoken:
+def spoken_exchanges(draw: st.DrawFn, forms: list[str], *, complete: bool = True) -> Spoken:
     messages = draw(exchanges(complete=complete))
     waiting = len(messages) - 1 < len(messages[0]["tool_calls"])
-    form = draw(st.sampled_from(["nested", "nested", "flat", "without ids"]))
+    form = draw(st.sampled_from(forms))
     if form == "flat":
         messages[0]["tool_calls"] = [_flat(call) for call in messages[0]["tool_calls"]]
     if form == "without ids":
@@ -83,14 +87,14 @@ def spoken_exchanges(draw: st.DrawFn, *, complete: bool = True) -> Spoken:
 
 
 @st.composite
-def spoken_rounds(draw: st.DrawFn) -> list[Spoken]:
+def spoken_rounds(draw: st.DrawFn, forms: list[str]) -> list[Spoken]:
     """Anything but the user may be missing; an interrupted one ends in calls without results."""
     users = draw(st.lists(st.builds(_says, st.just("user"), said, names), min_size=1, max_size=2))
-    chain = draw(st.lists(spoken_exchanges(), max_size=3))
+    chain = draw(st.lists(spoken_exchanges(forms), max_size=3))
     end = draw(
         st.one_of(
             st.builds(_says, st.just("assistant"), said, names).map(lambda one: [one]),
-            spoken_exchanges(complete=False).map(lambda one: [one]),
+            spoken_exchanges(forms, complete=forms == SENT).map(lambda one: [one]),
             st.just([]),
         )
     )
@@ -98,19 +102,19 @@ def spoken_rounds(draw: st.DrawFn) -> list[Spoken]:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> DrawnHistory:
+def histories(draw: st.DrawFn, forms: list[str] = ANY) -> DrawnHistory:
+    """System messages may stand anywhere, but those that are `SENT` in no exchange."""
     before = draw(st.lists(st.builds(_says, st.just("assistant"), said, names), max_size=1))
-    drawn = [
-        *before,
-        *(one for each in draw(st.lists(spoken_rounds(), max_size=5)) for one in each),
-    ]
+    later = draw(st.lists(spoken_rounds(forms), max_size=5))
+    drawn = [*before, *(one for each in later for one in each)]
     messages: list[Any] = draw(st.lists(stays, max_size=2))
     units: dict[int, int] = {}
     for unit, one in enumerate(drawn):
         for message in one.messages:
             units[len(messages)] = unit
             messages.append(message | {PLACE: len(messages)})
-            messages.extend(draw(st.lists(stays, max_size=1)) if draw(_SELDOM) else ())
+            if (forms != SENT or message is one.messages[-1]) and draw(_SELDOM):
+                messages.append(draw(stays))
     in_flight = _tail([len(one.messages) > 1 or one.waiting for one in drawn])
     pinned = {n for n, unit in units.items() if drawn[unit].waiting or unit in in_flight}
     asked = [one.messages[0]["role"] == "user" for one in drawn]
@@ -264,6 +268,29 @@ async def test_a_child_and_its_parent_never_change_each_other(
     forked = deepcopy(child.state.to_dict())
     await pipeline.fire("pre_llm_call", parent)
     assert child.state.to_dict() == forked
+
+
+def _sendable(message: dict[str, Any]) -> dict[str, Any]:
+    """As text that can be encoded, and without reasoning, which is sent in other ways."""
+    fields = {key: value for key, value in message.items() if key != "reasoning"}
+    text = text_of(message).encode(errors="replace").decode() or "Yes."
+    sent = {**fields, "content": text}
+    return Record(sent) if isinstance(message, Record) else sent
+
+
+def check_sent(messages: list[Any]) -> None:
+    check_chat([{k: v for k, v in message.items() if k != PLACE} for message in messages])
+
+
+@LIMITS
+@given(drawn=histories(SENT), pipeline=pipelines(), config=configs)
+async def test_what_a_provider_takes_it_takes_afterwards(
+    drawn: DrawnHistory, pipeline: ProcessorPipeline, config: ContextConfig
+):
+    ctx = holding([_sendable(message) for message in drawn.messages], config)
+    check_sent(ctx.state["history"])
+    await pipeline.fire("pre_llm_call", ctx)
+    check_sent(ctx.state["history"])
 
 
 @LIMITS
