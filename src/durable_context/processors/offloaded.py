@@ -196,6 +196,14 @@ class OffloadedContents:
         return await _loaded(store, kept[0].handle) if kept else None
 
 
+async def offloaded_content(ctx: "Context", handle: str) -> str | None:
+    """What `reload_offloaded` returns, None where it does not know the handle."""
+    content = await OffloadedContents(ctx).find(handle)
+    if content is None and ctx.branch is not None and is_handle(handle):
+        content = await recorded_content(ctx.branch, handle)
+    return content
+
+
 async def reload_offloaded(ctx: "Context", handle: str) -> str:
     """The whole content that MessageOffloader or ToolResultOffloader put away under a handle.
 
@@ -205,9 +213,7 @@ async def reload_offloaded(ctx: "Context", handle: str) -> str:
     """
     if not isinstance(handle, str) or not handle:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ContextError(f"handle={shown(handle)}; it must be text, such as 'off_0123456789ab'")
-    content = await OffloadedContents(ctx).find(handle)
-    if content is None and ctx.branch is not None and is_handle(handle):
-        content = await recorded_content(ctx.branch, handle)
+    content = await offloaded_content(ctx, handle)
     if content is None:
         raise ContextError(f"the context has no offloaded content of handle {shown(handle)}")
     return content

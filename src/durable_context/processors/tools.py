@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_context.errors import ContextError, InvalidArgument
-from durable_context.processors.offloaded import RELOAD_TOOL, OffloadedContents
+from durable_context.processors.offloaded import RELOAD_TOOL, offloaded_content
 from durable_context.showing import shown
 from durable_context.tools.arguments import checked, closed_object, integer, text
 
@@ -107,7 +107,7 @@ async def _get_todo(ctx: "Context") -> str:
 
 
 async def _reload_offloaded(ctx: "Context", handle: str) -> str:
-    content = await OffloadedContents(ctx).find(handle)
+    content = await offloaded_content(ctx, handle)
     return f"Offload handle {shown(handle)} not found." if content is None else content
 
 
