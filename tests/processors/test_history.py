@@ -316,5 +316,15 @@ def test_reasoning_that_is_sent_along_is_counted():
     assert more >= count_message(SAID, COUNTER) + COUNTER.count(reasoning)
 
 
+def test_reasoning_of_a_recorded_message_is_counted():
+    block = {"type": "thinking", "thinking": "It is in Rotterdam. " * 20, "signature": "c2ln"}
+    reasoning = [{"provider": "anthropic", "block": block}]
+    whole = Message.model_validate({**SAID, "reasoning": reasoning})
+    counted = COUNTER.count_message(whole)
+    assert counted > 100
+    assert count_message(whole, COUNTER) == counted
+    assert count_message({**SAID, "reasoning": reasoning}, COUNTER) == counted
+
+
 def test_special_tokens_are_counted_as_text():
     assert count_message({"role": "user", "content": "<|endoftext|>"}, COUNTER) > 5
