@@ -112,11 +112,12 @@ def test_a_config_is_frozen():
 
 
 def test_extra_is_a_copy_of_what_was_given():
-    given: dict[str, Any] = {"limits": {"deep": [1, {"x": {2}}]}}
+    given: dict[str, Any] = {"limits": {"deep": [1, {"x": {2}}]}, "raw": bytearray(b"a")}
     config = ContextConfig(extra=given)
     given["limits"]["deep"].append(3)
+    given["raw"].clear()
     given["token_budget"] = 5
-    assert config.extra == {"limits": {"deep": [1, {"x": {2}}]}}
+    assert config.extra == {"limits": {"deep": [1, {"x": {2}}]}, "raw": b"a"}
 
 
 CHANGES: list[Callable[[Any], object]] = [

@@ -121,6 +121,17 @@ def test_merging_again_adds_what_is_new_and_leaves_what_the_parent_wrote_meanwhi
     assert parent.token_usage == {"prompt": 7}
 
 
+def test_what_the_child_takes_back_after_a_merge_brings_nothing():
+    parent = context(x=1)
+    child = parent.fork("child")
+    child.state["x"] = 5
+    parent.merge(child)
+    child.state.delete("x")
+    parent.state["x"] = 7
+    parent.merge(child)
+    assert child.state["x"] == 1 and parent.state["x"] == 7
+
+
 def test_what_the_parent_used_itself_meanwhile_is_kept():
     parent = context()
     child = parent.fork("child")
