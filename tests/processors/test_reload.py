@@ -1,11 +1,14 @@
 """What was offloaded is read again by its handle."""
 
+import json
 from typing import Any
 
 import pytest
 
 from durable_context.errors import ContextError
+from durable_context.processors.checkpoints import Checkpoint
 from durable_context.processors.context import Context
+from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.offloaded import reload_offloaded
 
 
@@ -63,3 +66,12 @@ async def test_a_handle_of_another_context_is_unknown() -> None:
 async def test_a_state_that_holds_something_else_is_an_error_that_says_so() -> None:
     with pytest.raises(ContextError, match=r"offloaded_messages.*\['x'\].*must be a dict"):
         await reload_offloaded(holding("offloaded_messages", ["x"]), "off_0123456789ab")
+
+
+async def test_a_restored_checkpoint_still_finds_what_was_offloaded() -> None:
+    ctx = holding("history", [{"role": "user", "content": "x" * 50}])
+    await MessageOffloader(max_message_size=10).process(ctx, {})
+    written = json.dumps(ctx.snapshot().to_dict())
+    restored = Context.restore(Checkpoint.from_dict(json.loads(written)))
+    (handle,) = restored.state.get("offloaded_messages")
+    assert await reload_offloaded(restored, handle) == "x" * 50

@@ -1,10 +1,12 @@
 """Large tool results are kept aside, and the payload says how to read them."""
 
+import asyncio
 from collections import UserString
 from typing import Any
 
 import pytest
 
+from durable_context import Branch, ContextClient
 from durable_context.errors import ContextError, ProcessorError
 from durable_context.models import LedgerEntry
 from durable_context.processors.context import Context
@@ -12,6 +14,8 @@ from durable_context.processors.markers import handle_of, marker
 from durable_context.processors.offloaded import reload_offloaded
 from durable_context.processors.state import ContextState
 from durable_context.processors.tool_result_offloader import ToolResultOffloader
+
+ROWS = "row 17: mia@example.org paid 12.50 EUR\n" * 60
 
 
 async def fire(
@@ -231,3 +235,57 @@ async def test_a_state_that_holds_something_else_is_refused_and_stays() -> None:
     ctx.state.set("offloaded_results", "nonsense")
     with pytest.raises(ContextError, match=r"offloaded_results.*'nonsense'.*list of dicts"):
         await fire("x" * 300, ctx=ctx)
+
+
+@pytest.fixture
+async def branch(client: ContextClient) -> Branch:
+    return await client.open_branch("conversation", "main")
+
+
+async def test_an_offloaded_result_is_an_artifact_and_its_entry_names_it(branch: Branch) -> None:
+    ctx = await Context.from_branch(branch)
+    payload = {"tool_result": ROWS, "tool_name": "query", "tool_call_id": "c1"}
+    await ToolResultOffloader(max_size=100, artifacts=branch).process(ctx, payload)
+    (artifact,) = await branch.artifacts()
+    assert ctx.state.get("offloaded_results") == [
+        {
+            "tool_name": "query",
+            "tool_call_id": "c1",
+            "size": len(ROWS),
+            "artifact_id": None,
+            "handle": artifact.name,
+            "artifact": artifact.handle,
+        }
+    ]
+    assert payload["tool_result"] == (
+        f"{ROWS[:50]}...\n\n[Result truncated — full content kept as artifact ({len(ROWS)} chars)]"
+        f" [[OFFLOADED: handle={artifact.name}]]"
+    )
+    assert await reload_offloaded(ctx, str(artifact.name)) == ROWS
+
+
+@pytest.mark.parametrize("max_size", [10, 100])
+async def test_over_a_branch_firing_again_changes_nothing_after_a_restart_either(
+    branch: Branch, max_size: int
+) -> None:
+    ctx = await Context.from_branch(branch)
+    offloader = ToolResultOffloader(max_size=max_size, artifacts=branch)
+    payload = {"tool_result": ROWS, "tool_name": "query", "tool_call_id": "c1"}
+    await offloader.process(ctx, payload)
+    before = dict(payload), ctx.state.get("offloaded_results")
+    await offloader.process(ctx, payload)
+    restarted = await Context.from_branch(branch)
+    await offloader.process(restarted, payload)
+    assert (payload, ctx.state.get("offloaded_results")) == before
+    assert "offloaded_results" not in restarted.state
+    assert len(await branch.artifacts()) == 1
+
+
+async def test_results_that_come_at_the_same_time_are_all_noted(branch: Branch) -> None:
+    ctx = await Context.from_branch(branch)
+    offloader = ToolResultOffloader(max_size=100, artifacts=branch)
+    payloads = [{"tool_result": f"{n} {ROWS}", "tool_call_id": f"c{n}"} for n in range(5)]
+    await asyncio.gather(*(offloader.process(ctx, payload) for payload in payloads))
+    noted = {entry["tool_call_id"] for entry in ctx.state.get("offloaded_results")}
+    assert noted == {f"c{n}" for n in range(5)}
+    assert len(ctx.state.get("offloaded_artifacts")) == 5

@@ -21,7 +21,7 @@ from durable_context.showing import shown
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.drafts import check_draft
 from durable_context.summarizers.limits import size_limit
-from durable_context.tokens import TokenCounter, require_tiktoken, token_counter
+from durable_context.tokens import TokenCounter, loaded_encodings, require_tiktoken, token_counter
 
 if TYPE_CHECKING:
     from durable_context.processors.context import Context
@@ -31,6 +31,8 @@ ChainSummarizer = Callable[[list[dict[str, Any]]], Awaitable[str]]
 _ENCODING: Final = "o200k_base"
 _SHOWN: Final = 100
 """Characters of a result that the summary by rule shows."""
+_IN_THREAD: Final = 20_000
+"""Characters that take some 5 ms to count."""
 _LABEL: Final = re.compile(r"^\[turn 1\] (?:\(\d{4}-\d\d-\d\d\) )?", re.MULTILINE)
 """What a summary says of the turn that a chain is made for a summarizer."""
 
@@ -60,14 +62,14 @@ async def summary_of(
     raises, and ProcessorError where its answer is no text.
     """
     counter = _counter(ctx.branch.encoding if ctx.branch else _ENCODING)
-    tokens = await asyncio.to_thread(_tokens, chain, counter)
+    tokens = await _tokens(chain, counter)
     if summarizer is None:
         text = by_rule(chain)
     elif _is_ours(summarizer):
         text = await _drafted(chain, cast(Summarizer, summarizer), ctx, tokens, counter)
     else:
         text = await _told(chain, cast(ChainSummarizer, summarizer))
-    size = _tokens([summary_message(text)], counter)
+    size = await _tokens([summary_message(text)], counter)
     return text if text.strip() and size < size_limit(tokens) else None
 
 
@@ -164,8 +166,13 @@ def _is_ours(summarizer: object) -> bool:
     return callable(getattr(summarizer, "summarize", None))
 
 
-def _tokens(messages: Sequence[Any], counter: TokenCounter) -> int:
-    return sum(count_message(message, counter) for message in messages)
+async def _tokens(messages: Sequence[Any], counter: TokenCounter) -> int:
+    def count() -> int:
+        return sum(count_message(message, counter) for message in messages)
+
+    small = sum(len(text_of(message)) for message in messages) <= _IN_THREAD
+    loaded = counter.encoding in loaded_encodings()
+    return count() if small and loaded else await asyncio.to_thread(count)
 
 
 def _counter(encoding: str) -> TokenCounter:
