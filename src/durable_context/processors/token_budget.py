@@ -30,6 +30,8 @@ _BUDGET: Final = "token_budget"
 _ENCODING: Final = "token_encoding"
 _IN_THREAD: Final = 100_000
 """Characters that take some 20 ms to count."""
+_MESSAGE: Final = 200
+"""Characters that take as long to count as a message does besides its text."""
 
 
 class _Cut(NamedTuple):
@@ -125,7 +127,7 @@ async def _count(messages: Sequence[Any], counter: TokenCounter) -> list[int]:
     def count() -> list[int]:
         return [count_message(message, counter) for message in messages]
 
-    small = sum(len(text_of(message)) for message in messages) <= _IN_THREAD
+    small = sum(_MESSAGE + len(text_of(message)) for message in messages) <= _IN_THREAD
     loaded = counter.encoding in loaded_encodings()
     return count() if small and loaded else await asyncio.to_thread(count)
 
