@@ -212,6 +212,15 @@ async def test_a_handle_that_another_content_has_in_the_store_is_not_used(branch
     assert len(await branch.artifact_history(taken)) == 1
 
 
+async def test_a_handle_that_another_content_has_in_the_state_is_not_used(branch: Branch) -> None:
+    taken = handle_of(REPORT, str(branch.branch_uuid))
+    ctx = await over(branch, user(REPORT))
+    ctx.state.set("offloaded_messages", {taken: "another content"})
+    (marker,) = await offload(ctx, branch)
+    assert await reload_offloaded(ctx, handle_in(marker)) == REPORT
+    assert await reload_offloaded(ctx, taken) == "another content"
+
+
 async def test_what_is_appended_while_artifacts_are_stored_stays(branch: Branch) -> None:
     ctx = await over(branch, user(REPORT))
 
