@@ -1,5 +1,6 @@
 """Compaction first, then compression of what it left, if that is still too much."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,22 @@ async def test_a_failure_is_tried_again(tmp_path: Path) -> None:
     first = await op.run(talk(4))
     failing = False
     assert not first.changed and (await op.run(first.messages)).changed
+
+
+def test_an_op_may_be_used_in_one_event_loop_after_the_other(tmp_path: Path) -> None:
+    async def slow(messages: Any) -> str:
+        await asyncio.sleep(0.001)
+        return "short"
+
+    op = ContextOffloadOp(
+        context_manage_mode="compress",
+        max_total_tokens=300,
+        group_token_threshold=300,
+        store_dir=tmp_path,
+        summarizer=slow,
+    )
+    for mark in ("monday", "tuesday"):
+        assert len(asyncio.run(op.run(talk(8, 40, mark))).files) > 4
 
 
 async def test_the_same_messages_have_the_same_files_and_the_same_result(tmp_path: Path) -> None:

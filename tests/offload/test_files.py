@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import json
-import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,20 +202,23 @@ async def test_runs_at_the_same_time_over_one_chat_do_not_disturb_each_other(
     assert not [name for name in stored(tmp_path) if name.endswith(".part")]
 
 
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory that every user reaches, which pytest's are not."""
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
 @pytest.mark.parametrize("how", ["full", "read-only"])
 def test_where_nothing_can_be_written_messages_stay_and_the_result_says_why(
-    how: str, tmp_path: Path
+    how: str, reachable: Path
 ) -> None:
-    tmp_path.chmod(0o755)
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(0o755)
-    store_dir = tmp_path / "store"
-    store_dir.mkdir(mode=0o755)
-    if how == "read-only" and os.getuid():
-        store_dir.chmod(0o555)
+    store_dir = reachable / "store"
+    store_dir.mkdir(mode=0o555 if how == "read-only" else 0o755)
     answer = in_a_process(how, store_dir)
     assert answer.returncode == 0, answer.stderr
-    assert str(tmp_path) not in answer.stdout
+    assert str(reachable) not in answer.stdout
     assert ("File too large" if how == "full" else "Permission denied") in answer.stdout
     assert not [name for name in stored(store_dir) if name.endswith((".txt", ".part"))]
 

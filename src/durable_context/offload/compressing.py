@@ -42,7 +42,7 @@ class Compression:
         self._store = store
         self._summarizer = summarizer
         self._counter = counter
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._summaries: set[str] = set()
 
     async def run(self, history: Sequence[Sized]) -> Outcome:
         """Without the messages of groups that have a summary now. All others keep their order."""
@@ -59,7 +59,8 @@ class Compression:
         waiting = [one for one in aside if one.position in missing]
         units = _units(history, {one.position for one in aside} - missing)
         groups = list(_grouped(units, self._parameters.group_token_threshold))
-        made = await asyncio.gather(*(self._made(group, len(groups)) for group in groups))
+        free = asyncio.Semaphore(AT_ONCE)
+        made = await asyncio.gather(*(self._made(group, len(groups), free) for group in groups))
         newest = [one for one in history[recent:] if not stays(one.message)]
         others = [kept("compress", newest, "recent")]
         if waiting:
@@ -69,13 +70,17 @@ class Compression:
     async def _is_summary(self, one: Sized) -> bool:
         """Of an earlier run. One that is a system message stays anyway."""
         content = one.message.get("content")
-        return one.message["role"] == "user" and await is_block(content, self._store)
+        if one.message["role"] != "user" or not isinstance(content, str):
+            return False
+        if content not in self._summaries and await is_block(content, self._store):
+            self._summaries.add(content)
+        return content in self._summaries
 
-    async def _made(self, group: Sequence[Sized], of: int) -> _Group:
+    async def _made(self, group: Sequence[Sized], of: int, free: asyncio.Semaphore) -> _Group:
         if self._store is None:
             return _Group(kept("compress", group, "store_failed", error=NO_STORE))
         try:
-            async with self._free:
+            async with free:
                 told = await self._summarizer.summarize(group)
         except SummarizerError as error:
             return _Group(

@@ -51,13 +51,11 @@ def block_message(parts: Sequence[Part], role: SummaryRole) -> dict[str, str]:
     return {"role": role, "content": block(parts)}
 
 
-async def is_block(content: object, store: OffloadStore | None) -> bool:
+async def is_block(content: str, store: OffloadStore | None) -> bool:
     """Whether the store holds the originals of all parts. What merely looks like a block is a
     message like any other.
     """
-    if store is None or not isinstance(content, str):
-        return False
-    if not (content.startswith(HEAD) and content.endswith(FOOT)):
+    if store is None or not (content.startswith(HEAD) and content.endswith(FOOT)):
         return False
     references = _PLACE.findall(content)
     try:
