@@ -303,19 +303,24 @@ def test_without_tiktoken_it_says_what_to_install_and_all_else_works():
 import asyncio, sys
 sys.modules["tiktoken"] = None
 import durable_context
-from durable_context.processors.context import Context
-from durable_context.processors.pipeline import ProcessorPipeline
-from durable_context.processors.round_window import RoundWindowProcessor
-from durable_context.processors.summarize import SummarizeProcessor
-from durable_context.processors.token_budget import TokenBudgetProcessor
+from durable_context.processors import *
 
-ctx = Context("task")
-ctx.state.set("history", [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
-                          {"role": "user", "content": "c"}])
-pipeline = ProcessorPipeline().register(RoundWindowProcessor(max_rounds=1))
-pipeline.register(SummarizeProcessor())
+async def brief(chain):
+    return "Found."
+
+ctx = Context("task", config=ContextConfig(summary_threshold=1))
+ctx.state.set("history", [
+    {"role": "user", "content": "a"},
+    {"role": "user", "content": "b" * 99},
+    {"role": "assistant", "tool_calls": [{"id": "c", "name": "find"}]},
+    {"role": "tool", "tool_call_id": "c", "content": "row " * 99},
+    {"role": "assistant", "content": "d"},
+])
+pipeline = ProcessorPipeline().register(MessageOffloader(max_message_size=98))
+pipeline.register(DialogueCompressor(summarizer=brief))
+pipeline.register(RoundWindowProcessor(max_rounds=1)).register(SummarizeProcessor())
 asyncio.run(pipeline.fire("pre_llm_call", ctx))
-sys.stdout.write(f"{len(ctx.state['history'])}\\n")
+sys.stdout.write(f"{[message['content'][:12] for message in ctx.state['history']]}\\n")
 try:
     TokenBudgetProcessor()
 except ImportError as error:
@@ -324,5 +329,5 @@ except ImportError as error:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     kept, message = ran.stdout.splitlines()
-    assert kept == "1"
+    assert kept == "['a', '[[OFFLOADED:', 'Found.', 'd']"
     assert "pip install tiktoken" in message

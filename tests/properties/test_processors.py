@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from itertools import groupby
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from durable_context.processors.config import ContextConfig
 from durable_context.processors.context import Context
 from durable_context.processors.dialogue_compressor import DialogueCompressor
-from durable_context.processors.history import Record, text_of
+from durable_context.processors.history import Record, field, role_of, text_of
 from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.pipeline import ContextProcessor, ProcessorPipeline
 from durable_context.processors.round_window import RoundWindowProcessor
@@ -103,7 +104,9 @@ def spoken_rounds(draw: st.DrawFn, forms: list[str]) -> list[Spoken]:
 
 @st.composite
 def histories(draw: st.DrawFn, forms: list[str] = ANY) -> DrawnHistory:
-    """System messages may stand anywhere, but those that are `SENT` in no exchange."""
+    """System messages may stand anywhere, but in no exchange that is `SENT`. Messages are dicts, or
+    objects as SDKs return them.
+    """
     before = draw(st.lists(st.builds(_says, st.just("assistant"), said, names), max_size=1))
     later = draw(st.lists(spoken_rounds(forms), max_size=5))
     drawn = [*before, *(one for each in later for one in each)]
@@ -119,6 +122,8 @@ def histories(draw: st.DrawFn, forms: list[str] = ANY) -> DrawnHistory:
     pinned = {n for n, unit in units.items() if drawn[unit].waiting or unit in in_flight}
     asked = [one.messages[0]["role"] == "user" for one in drawn]
     current = _tail(asked[: 1 + max((n for n, it in enumerate(asked) if it), default=-1)])
+    if forms != SENT and draw(st.booleans()):
+        messages = [m if isinstance(m, Record) else SimpleNamespace(**m) for m in messages]
     return DrawnHistory(messages, units, pinned, {n for n, u in units.items() if u in current})
 
 
@@ -171,11 +176,16 @@ def pipelines(draw: st.DrawFn) -> ProcessorPipeline:
 
 
 def _place(message: Any) -> int | None:
-    return message.get(PLACE)
+    return field(message, PLACE)
 
 
 def _standing(messages: list[Any]) -> list[Any]:
-    return [m for m in messages if isinstance(m, Record) or m["role"] in ("system", "developer")]
+    return [m for m in messages if isinstance(m, Record) or role_of(m) in ("system", "developer")]
+
+
+def _besides_content(message: Any) -> dict[str, Any]:
+    fields = message if isinstance(message, dict) else vars(message)
+    return {key: value for key, value in fields.items() if key != "content"}
 
 
 def check_kept(drawn: DrawnHistory, after: list[Any]) -> None:
@@ -188,11 +198,9 @@ def check_kept(drawn: DrawnHistory, after: list[Any]) -> None:
     assert drawn.current <= set(places), "what the user said last is gone"
     for message in spoken:
         if (place := _place(message)) is not None:
-            before = drawn.messages[place]
-            assert {**message, "content": 0} == {**before, "content": 0}
+            assert _besides_content(message) == _besides_content(drawn.messages[place])
         else:
-            assert message["role"] == "assistant"
-            assert set(message) == {"role", "content"}
+            assert _besides_content(message) == {"role": "assistant"}
     check_exchanges(drawn, spoken)
 
 
@@ -250,9 +258,9 @@ async def test_firing_again_changes_nothing(
 
 def _put_away(summary: Any, marked: Any, ctx: Context) -> bool:
     """Whether it was offloaded: a summary that was made after the offloader had its turn."""
-    handle = str(marked["content"]).removeprefix("[[OFFLOADED: handle=").removesuffix("]]")
+    handle = text_of(marked).removeprefix("[[OFFLOADED: handle=").removesuffix("]]")
     content = ctx.state.get("offloaded_messages", {}).get(handle)
-    return _place(summary) is None and content == summary["content"]
+    return _place(summary) is None and content == text_of(summary)
 
 
 @LIMITS
