@@ -257,6 +257,12 @@ class Branch:
         last = LARGEST if to_turn is None else to_turn
         return await self._store.turns(self.branch_uuid, from_turn, last)
 
+    async def newest_turns(self, count: int) -> tuple[Turn, ...]:
+        """The newest `count` turns, oldest first, fewer if there are. Raises InvalidArgument."""
+        check_limit(count)
+        head = (await self._resources.branches.head(self.branch_uuid)).head_turn
+        return (await self.turns(max(1, head - count + 1)))[-count:] if count else ()
+
     async def summaries(self) -> tuple[Summary, ...]:
         """Current nodes of the summary tree, by first turn, then level."""
         return await self._store.summaries(self.branch_uuid)

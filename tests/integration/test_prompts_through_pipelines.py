@@ -27,13 +27,11 @@ Change = Callable[[list[Any]], list[Any]]
 class Changing(ContextProcessor):
     """A pure processor of a user's own."""
 
+    pure = True
+
     def __init__(self, change: Change, name: str = "changing") -> None:
         super().__init__("pre_llm_call", name=name)
         self._change = change
-
-    @property
-    def pure(self) -> bool:
-        return True
 
     async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         write_history(ctx, self._change(read_history(ctx)))

@@ -27,14 +27,12 @@ from tests.provider_prompts import check_providers
 class Adding(ContextProcessor):
     """Adds a message at one end, and copies all others."""
 
+    pure = True
+
     def __init__(self, role: str, content: str, first: bool) -> None:
         super().__init__("pre_llm_call")
         self._message = {"role": role, "content": content}
         self._first = first
-
-    @property
-    def pure(self) -> bool:
-        return True
 
     async def process(self, ctx: Context, payload: dict[str, Any]) -> None:
         said = [m if isinstance(m, Record) else dict(m) for m in read_history(ctx)]

@@ -19,7 +19,6 @@ from durable_context.turns.sendable import sendable, to_openai
 
 if TYPE_CHECKING:
     from durable_context.branch import Branch
-    from durable_context.models import Turn
 
 
 class Context:
@@ -73,7 +72,7 @@ class Context:
         """
         context = cls(str(_checked_branch(branch).branch_uuid), config=config)
         context._branch = branch
-        turns = await _newest_turns(branch, context.config.history_rounds)
+        turns = await branch.newest_turns(context.config.history_rounds)
         context.state[HISTORY] = [
             to_openai(sendable(message)) for turn in turns for message in turn.messages
         ]
@@ -183,11 +182,6 @@ def _checked_branch(branch: "Branch") -> "Branch":
     if not isinstance(getattr(branch, "branch_uuid", None), UUID):
         raise ContextError(f"branch={shown(branch)}; it must be a Branch")
     return branch
-
-
-async def _newest_turns(branch: "Branch", count: int) -> "tuple[Turn, ...]":
-    head = (await branch.inspect()).head_turn
-    return (await branch.turns(max(1, head - count + 1)))[-count:]
 
 
 def _check(name: str, value: object, allowed: type) -> None:

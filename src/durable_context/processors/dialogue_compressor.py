@@ -56,16 +56,13 @@ class DialogueCompressor(ContextProcessor):
         check_summarizer(summarizer)
         check_whole("min_tool_chain_length", min_tool_chain_length)
         self._summarizer = summarizer
+        self.pure = summarizer is None
         self._min_tool_chain_length = min_tool_chain_length
 
     @property
     def min_tool_chain_length(self) -> int:
         """In messages."""
         return self._min_tool_chain_length
-
-    @property
-    def pure(self) -> bool:
-        return self._summarizer is None
 
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
         before = read_history(ctx)

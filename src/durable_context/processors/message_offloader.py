@@ -62,14 +62,11 @@ class MessageOffloader(ContextProcessor):
         check_holder(artifacts)
         self._max_message_size = max_message_size
         self._artifacts = artifacts
+        self.pure = artifacts is None
 
     @property
     def max_message_size(self) -> int:
         return self._max_message_size
-
-    @property
-    def pure(self) -> bool:
-        return self._artifacts is None
 
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
         before = read_history(ctx)

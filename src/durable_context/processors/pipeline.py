@@ -19,6 +19,11 @@ class ContextProcessor(ABC):
     Raises ProcessorError if `event` is empty.
     """
 
+    pure: bool = False
+    """Whether `process` calls no model, does no I/O and depends on nothing but the context.
+    `Branch.prepare` takes these alone.
+    """
+
     def __init__(self, event: str, *, name: str | None = None) -> None:
         if not isinstance(event, str) or not event:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ProcessorError(f"event must be a non-empty string, not {event!r:.80}")
@@ -32,14 +37,6 @@ class ContextProcessor(ABC):
     @property
     def name(self) -> str:
         return self._name
-
-    @property
-    def pure(self) -> bool:
-        """Whether `process` calls no model, does no I/O and depends on nothing but the context.
-
-        `Branch.prepare` takes these alone. False unless a class says otherwise.
-        """
-        return False
 
     @abstractmethod
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:

@@ -23,8 +23,7 @@ async def recorded_content(branch: "Branch", handle: str) -> str | None:
     Raises ArtifactDamaged, ArtifactStoreUnavailable, DatabaseUnavailable.
     """
     scope = str(branch.branch_uuid)
-    head = (await branch.inspect()).head_turn
-    for turn in reversed(await branch.turns(max(1, head - TURNS + 1))):
+    for turn in reversed(await branch.newest_turns(TURNS)):
         for message in turn.messages:
             async for text in _texts(branch, message):
                 if handle_of(text, scope) == handle:

@@ -25,6 +25,8 @@ class RoundWindowProcessor(ContextProcessor):
     ProcessorError unless `max_rounds` is a whole number from 1.
     """
 
+    pure = True
+
     def __init__(self, *, max_rounds: int | None = None, name: str = "round_window") -> None:
         super().__init__(PRE_LLM_CALL, name=name)
         if max_rounds is not None:
@@ -35,10 +37,6 @@ class RoundWindowProcessor(ContextProcessor):
     def max_rounds(self) -> int | None:
         """None: as many as the context's config says."""
         return self._max_rounds
-
-    @property
-    def pure(self) -> bool:
-        return True
 
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
         messages = read_history(ctx)

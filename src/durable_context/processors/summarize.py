@@ -29,12 +29,10 @@ class SummarizeProcessor(ContextProcessor):
     nothing left to summarize, and not written before there was.
     """
 
+    pure = True
+
     def __init__(self, *, name: str = "summarize") -> None:
         super().__init__(PRE_LLM_CALL, name=name)
-
-    @property
-    def pure(self) -> bool:
-        return True
 
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
         messages = read_history(ctx)

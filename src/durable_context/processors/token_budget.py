@@ -51,6 +51,8 @@ class TokenBudgetProcessor(ContextProcessor):
     tiktoken is not installed.
     """
 
+    pure = True
+
     def __init__(
         self,
         *,
@@ -72,10 +74,6 @@ class TokenBudgetProcessor(ContextProcessor):
     @property
     def encoding(self) -> str:
         return self._encoding
-
-    @property
-    def pure(self) -> bool:
-        return True
 
     def count_tokens(self, text: str) -> int:
         """In the encoding given here. Special-token text counts as the ordinary text it is."""

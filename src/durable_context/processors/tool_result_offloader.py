@@ -56,14 +56,11 @@ class ToolResultOffloader(ContextProcessor):
         check_holder(artifacts)
         self._max_size = max_size
         self._artifacts = artifacts
+        self.pure = artifacts is None
 
     @property
     def max_size(self) -> int:
         return self._max_size
-
-    @property
-    def pure(self) -> bool:
-        return self._artifacts is None
 
     async def process(self, ctx: "Context", payload: dict[str, Any]) -> None:
         result = payload.get(RESULT)
