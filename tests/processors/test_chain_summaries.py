@@ -5,6 +5,7 @@ import subprocess
 import sys
 from copy import deepcopy
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -68,6 +69,20 @@ async def test_a_blank_summary_leaves_its_chain(blank: str) -> None:
 async def test_a_summary_that_is_no_smaller_leaves_its_chain() -> None:
     chain = [calling("c1"), result("c1")]
     assert await compress(over(*chain, DONE), Asked(FOUND * 2)) == [*chain, DONE]
+
+
+async def test_a_summary_may_be_larger_than_markers_if_it_is_smaller_than_the_content() -> None:
+    report = "The harbour of Bergen had 1,204 ships in May, of which 17 were ferries. "
+    ctx = over(calling("c1"), result("c1", report * 200), DONE)
+    await MessageOffloader(max_message_size=100).process(ctx, {})
+    assert await compress(ctx, Asked(report * 8)) == [said(report * 8), DONE]
+
+
+async def test_a_mock_can_stand_for_the_callers_function() -> None:
+    summarizer = AsyncMock(return_value="it was done")
+    history = await compress(over(calling("c1"), result("c1"), DONE), summarizer)
+    assert history == [said("it was done"), DONE]
+    summarizer.assert_awaited_once_with([calling("c1"), result("c1")])
 
 
 async def test_a_tiny_chain_may_have_a_summary_of_up_to_64_tokens() -> None:
