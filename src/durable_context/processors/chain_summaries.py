@@ -5,11 +5,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from durable_context.errors import InvalidDraft, ProcessorError
 from durable_context.models import Message, Turn
 from durable_context.policy import CompactionPolicy
+from durable_context.processors.copying import copied
 from durable_context.processors.history import (
     calls_of,
     count_message,
@@ -20,12 +21,13 @@ from durable_context.processors.history import (
 from durable_context.showing import shown
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.drafts import check_draft
-from durable_context.summarizers.limits import size_limit
+from durable_context.summarizers.limits import TINY
 from durable_context.tokens import TokenCounter, loaded_encodings, require_tiktoken, token_counter
 
 if TYPE_CHECKING:
     from durable_context.processors.context import Context
 
+T = TypeVar("T")
 ChainSummarizer = Callable[[list[dict[str, Any]]], Awaitable[str]]
 
 _ENCODING: Final = "o200k_base"
@@ -42,6 +44,9 @@ class _Characters(TokenCounter):
 
     def count(self, text: str) -> int:
         return -(-len(text) // 4)
+
+    def count_to(self, text: str, limit: int) -> int:
+        return min(self.count(text), limit + 1)
 
 
 def check_summarizer(summarizer: object) -> None:
@@ -62,15 +67,14 @@ async def summary_of(
     raises, and ProcessorError where its answer is no text.
     """
     counter = _counter(ctx.branch.encoding if ctx.branch else _ENCODING)
-    tokens = await _tokens(chain, counter)
     if summarizer is None:
         text = by_rule(chain)
     elif _is_ours(summarizer):
-        text = await _drafted(chain, cast(Summarizer, summarizer), ctx, tokens, counter)
+        text = await _drafted(chain, cast(Summarizer, summarizer), ctx, counter)
     else:
-        text = await _told(chain, cast(ChainSummarizer, summarizer))
-    size = await _tokens([summary_message(text)], counter)
-    return text if text.strip() and size < size_limit(tokens) else None
+        text = await _told(copied(chain), cast(ChainSummarizer, summarizer))
+    is_used = text.strip() and await _is_smaller(summary_message(text), chain, counter)
+    return text if is_used else None
 
 
 def summary_message(text: str) -> dict[str, Any]:
@@ -111,10 +115,10 @@ async def _drafted(
     chain: Sequence[Any],
     summarizer: Summarizer,
     ctx: "Context",
-    tokens: int,
     counter: TokenCounter,
 ) -> str:
     """Checked and redacted as what compaction publishes; nothing, where that is refused."""
+    tokens = await _in_thread(_tokens, chain, counter)
     request = _request(chain, ctx, tokens, counter.encoding)
     draft: Any = await summarizer.summarize(request)
     if not isinstance(draft, SummaryDraft):
@@ -168,13 +172,30 @@ def _is_ours(summarizer: object) -> bool:
     return is_named and callable(getattr(summarizer, "summarize", None))
 
 
-async def _tokens(messages: Sequence[Any], counter: TokenCounter) -> int:
-    def count() -> int:
-        return sum(count_message(message, counter) for message in messages)
+async def _is_smaller(message: dict[str, Any], chain: Sequence[Any], counter: TokenCounter) -> bool:
+    """Whether a message is smaller than a chain, of which no more is counted than it takes."""
+    size = await _in_thread(_tokens, [message], counter)
+    return size < TINY or await _in_thread(_is_larger, chain, counter, size)
 
+
+def _is_larger(chain: Sequence[Any], counter: TokenCounter, size: int) -> bool:
+    if any(counter.count_to(text_of(message), size) > size for message in chain):
+        return True
+    return _tokens(chain, counter) > size
+
+
+def _tokens(messages: Sequence[Any], counter: TokenCounter) -> int:
+    return sum(count_message(message, counter) for message in messages)
+
+
+async def _in_thread(
+    count: Callable[..., T], messages: Sequence[Any], counter: TokenCounter, *more: int
+) -> T:
+    """What is counted, without holding up the loop for long."""
     small = sum(len(text_of(message)) for message in messages) <= _IN_THREAD
-    loaded = counter.encoding in loaded_encodings()
-    return count() if small and loaded else await asyncio.to_thread(count)
+    if small and counter.encoding in loaded_encodings():
+        return count(messages, counter, *more)
+    return await asyncio.to_thread(count, messages, counter, *more)
 
 
 def _counter(encoding: str) -> TokenCounter:
