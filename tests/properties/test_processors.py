@@ -25,7 +25,7 @@ LOOKALIKES = [
     "[[OFFLOAD: handle=0123456789ab]]",
     "[Tool chain compressed — called get (1 calls). Results: get: nothing]",
 ]
-ANY = ["nested", "nested", "flat", "without ids"]
+ANY = ["nested", "nested", "flat", "without ids", "answers without ids"]
 SENT = ["nested"]
 """Forms of calls that a provider takes."""
 PLACE = "place"
@@ -58,8 +58,12 @@ def _flat(call: dict[str, Any]) -> dict[str, Any]:
     return {"id": call["id"], **call["function"]}
 
 
+def _unanswering(message: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in message.items() if key != "tool_call_id"}
+
+
 def _without_ids(message: dict[str, Any]) -> dict[str, Any]:
-    bare = {key: value for key, value in message.items() if key != "tool_call_id"}
+    bare = _unanswering(message)
     calls = [
         {key: value for key, value in call.items() if key != "id"}
         for call in message.get("tool_calls", ())
@@ -84,6 +88,8 @@ def spoken_exchanges(draw: st.DrawFn, forms: list[str], *, complete: bool = True
         messages[0]["tool_calls"] = [_flat(call) for call in messages[0]["tool_calls"]]
     if form == "without ids":
         messages = [_without_ids(message) for message in messages]
+    if form == "answers without ids":
+        messages = [_unanswering(message) for message in messages]
     return Spoken(messages, waiting)
 
 
@@ -302,19 +308,16 @@ async def test_what_a_provider_takes_it_takes_afterwards(
 
 
 @LIMITS
-@given(drawn=histories(), config=configs)
-async def test_candidates_for_a_summary_are_whole_and_may_go(
-    drawn: DrawnHistory, config: ContextConfig
-):
-    ctx = holding(list(drawn.messages), config)
-    await SummarizeProcessor().process(ctx, {})
-    candidates = ctx.state.get("summary_candidates", [])
-    assert ctx.state.get("needs_summary", False) is bool(candidates)
-    assert not candidates or len(drawn.messages) > config.summary_threshold
-    assert not _standing(candidates)
-    places = [_place(message) for message in candidates]
-    assert places == sorted(places)
-    assert not drawn.pinned & set(places)
-    check_exchanges(drawn, candidates)
-    allowed = [place for place in drawn.units if place not in drawn.pinned]
-    assert places == allowed[: len(places)], "older messages were passed over"
+@given(drawn=histories())
+async def test_candidates_for_a_summary_are_whole_and_may_go(drawn: DrawnHistory):
+    for threshold in range(1, min(len(drawn.messages), 50) + 1):
+        ctx = holding(list(drawn.messages), ContextConfig(summary_threshold=threshold))
+        await SummarizeProcessor().process(ctx, {})
+        candidates = ctx.state.get("summary_candidates", [])
+        assert ctx.state.get("needs_summary", False) is bool(candidates)
+        assert not candidates or len(drawn.messages) > threshold
+        assert not _standing(candidates)
+        places = [_place(message) for message in candidates]
+        allowed = [place for place in drawn.units if place not in drawn.pinned]
+        assert places == allowed[: len(places)], "older messages were passed over"
+        check_exchanges(drawn, candidates)
