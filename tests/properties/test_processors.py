@@ -219,7 +219,7 @@ def check_exchanges(drawn: DrawnHistory, spoken: list[Any]) -> None:
             assert [_place(message) for _, message in group] == whole[unit]
 
 
-LIMITS = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LIMITS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 configs = st.builds(
     lambda rounds, threshold: ContextConfig(history_rounds=rounds, summary_threshold=threshold),
     st.integers(1, 5),
