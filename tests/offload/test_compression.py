@@ -107,10 +107,10 @@ async def test_the_recent_boundary_never_splits_a_tool_exchange(tmp_path: Path) 
 async def test_an_unanswered_exchange_is_never_compressed(tmp_path: Path) -> None:
     open_exchange = [
         calling(call("a", "find"), call("b", "find")),
-        result("a", "found"),
+        result("a", rows(400)),
     ]
     messages = [*talk(3), *open_exchange, *talk(3)[1:]]
-    found = await compress(messages, tmp_path, group_token_threshold=3_000)
+    found = await compress(messages, tmp_path)
     kept = [m for m in found.messages if m in open_exchange]
     assert kept == open_exchange and len(blocks(found)) == 1
     assert ("kept", "unanswered") in done(found, "compress")

@@ -102,6 +102,7 @@ async def test_no_path_is_made_of_a_call_id_or_a_tool(hostile: str, tmp_path: Pa
         "",
         "/etc/passwd",
         "{folder}/{zeros}.txt",
+        "{zeros}/{name}",
         None,
         7,
     ],
@@ -188,6 +189,15 @@ async def test_an_index_that_is_gone_is_made_anew(tmp_path: Path) -> None:
     assert await op.files() == ()
     await op.run(talk(2, 800))
     assert len(await op.files()) == 2
+
+
+async def test_an_index_that_was_put_back_is_read_anew(tmp_path: Path) -> None:
+    op = ContextOffloadOp(max_total_tokens=1_000, store_dir=tmp_path, chat_id="chat")
+    found = await op.run(talk(3, 800))
+    index = (tmp_path / found.files[0].reference).with_name("index.jsonl")
+    assert len(await op.files()) == 3
+    index.write_bytes(index.read_bytes().splitlines(keepends=True)[1])
+    assert await op.files() == found.files[1:2]
 
 
 async def test_runs_at_the_same_time_over_one_chat_do_not_disturb_each_other(
