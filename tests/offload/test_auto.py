@@ -115,6 +115,26 @@ async def test_a_failure_is_tried_again(tmp_path: Path) -> None:
     assert not first.changed and (await op.run(first.messages)).changed
 
 
+async def test_messages_that_need_nothing_are_told_so_each_time(tmp_path: Path) -> None:
+    op = ContextOffloadOp(store_dir=tmp_path)
+    first = await op.run(talk(2, 100))
+    assert await op.run(talk(2, 100)) == first
+    assert {action.reason for action in first.actions} == {"under_threshold"}
+
+
+async def test_a_summary_that_saved_nothing_is_not_paid_for_again(tmp_path: Path) -> None:
+    summarizer = Short("word " * 30_000)
+    op = ContextOffloadOp(
+        context_manage_mode="compress",
+        max_total_tokens=300,
+        store_dir=tmp_path,
+        summarizer=summarizer,
+    )
+    for _ in range(3):
+        assert not (await op.run(talk(2, 100))).changed
+    assert len(summarizer.groups) == 1
+
+
 def test_an_op_may_be_used_in_one_event_loop_after_the_other(tmp_path: Path) -> None:
     async def slow(messages: Any) -> str:
         await asyncio.sleep(0.001)

@@ -95,7 +95,7 @@ class ContextOffloadOp:
                 history, Outcome(history, [kept("compact", history, "already_offloaded")], [])
             )
         result = self._result(history, await self._outcome(history))
-        if not result.failures:
+        if _is_settled(result):
             self._settled = await asyncio.to_thread(_digest, list(result.messages))
         return result
 
@@ -157,6 +157,12 @@ def _store(
             )
         return ArtifactOffloads(artifacts, chat_id)
     return None if store_dir is None else FileOffloads(store_dir, chat_id)
+
+
+def _is_settled(result: OffloadResult) -> bool:
+    """Whether another run would only do the same work again."""
+    tried = any(action.reason == "no_gain" for action in result.actions)
+    return (result.changed or tried) and not result.failures
 
 
 def _digest(messages: list[dict[str, Any]]) -> str:
