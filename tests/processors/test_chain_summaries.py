@@ -198,3 +198,10 @@ print(len(ctx.state.get("history")), ctx.state.get("history")[0]["content"][:40]
         subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True
     )
     assert ran.stdout == "2 [Tool chain compressed — called search (\n", ran.stderr
+
+
+async def test_without_a_summarizer_a_long_chain_shows_its_newest_results() -> None:
+    chain = [message for n in range(90) for message in (calling(f"c{n}"), result(f"c{n}", f"r{n}"))]
+    (summary, _) = await compress(over(*chain, DONE))
+    assert "(90 calls). Results: 50 earlier ones; search: r50; " in summary["content"]
+    assert summary["content"].endswith("search: r89]")

@@ -33,6 +33,8 @@ ChainSummarizer = Callable[[list[dict[str, Any]]], Awaitable[str]]
 _ENCODING: Final = "o200k_base"
 _SHOWN: Final = 100
 """Characters of a result that the summary by rule shows."""
+_NEWEST: Final = 40
+"""Results that it shows: all of a long chain would be a large message again."""
 _IN_THREAD: Final = 20_000
 """Characters that take some 5 ms to count."""
 _LABEL: Final = re.compile(r"^\[turn 1\] (?:\(\d{4}-\d\d-\d\d\) )?", re.MULTILINE)
@@ -86,14 +88,16 @@ def by_rule(chain: Sequence[Any]) -> str:
     calls = [call for message in chain for call in calls_of(message)]
     names = {call.id: call.name for call in calls}
     called = ", ".join(dict.fromkeys(call.name for call in calls)) or "tools"
-    results = "; ".join(
+    results = [
         f"{_tool_name(message, names)}: {text_of(message)[:_SHOWN]}"
         for message in chain
         if role_of(message) == "tool"
-    )
+    ]
+    if len(results) > _NEWEST:
+        results = [f"{len(results) - _NEWEST} earlier ones", *results[-_NEWEST:]]
     return (
         f"[Tool chain compressed — called {called} ({len(calls)} calls)."
-        f" Results: {results or 'no results'}]"
+        f" Results: {'; '.join(results) or 'no results'}]"
     )
 
 

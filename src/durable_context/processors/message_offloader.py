@@ -126,7 +126,7 @@ class _Run:
                 break
             changed[position] = _with_text(parts[position], await self._offload(texts[position]))
             left -= len(texts[position])
-        return changed
+        return changed if left < sum(map(len, texts.values())) else []
 
     async def _offload(self, text: str) -> str:
         kept = await keep(self._ctx, text, self._known, self._holder)
