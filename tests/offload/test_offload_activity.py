@@ -178,6 +178,7 @@ async def test_messages_under_the_threshold_are_handed_back(
     async with offloading.worker():
         answer = await offloading.run(request)
     assert answer.messages == request.messages and not answer.changed
+    await check_once(branch)
 
 
 async def test_what_a_summarizer_fails_at_is_counted_and_tried_again_by_the_next_request(
