@@ -144,7 +144,7 @@ class Branch:
         it. It is idempotent by `turn_key` (a retry needs the same key). With `prepared` or
         `expected_head` the branch must still stand where the prompt was made, unless
         `on_conflict="append"`. Temporal is told and not waited for. `pipeline`: each tool's result
-        is recorded as `post_tool_call` leaves it, and what that offloads is kept as artifacts.
+        is recorded as `post_tool_call` leaves it, and what that offloads as artifacts of the turn.
         Raises InvalidTurn, IncompleteToolExchange, InvalidId, TurnKeyConflict, HeadConflict,
         UnknownBranch, ArtifactTooLarge, ArtifactStoreUnavailable, and what a processor raises.
         """
@@ -159,9 +159,9 @@ class Branch:
                 check_json_object(value, name)
         expected = head_expected(self._row, prepared, expected_head, on_conflict)
         check_pipeline(pipeline)
-        exchange = turn_messages(messages, outcome)
+        exchange, originals = turn_messages(messages, outcome), ()
         if pipeline is not None:
-            exchange = await processed_results(self, pipeline, exchange)
+            exchange, originals = await processed_results(self, pipeline, exchange)
         new = NewTurn(
             exchange,
             turn_key or uuid4().hex,
@@ -172,6 +172,7 @@ class Branch:
             metadata,
             prepared,
             expected,
+            originals,
         )
         await self._tell_pending()
         recorded, turn = await record(
@@ -324,8 +325,9 @@ class Branch:
         """The content of an artifact of this lineage, whole or in part.
 
         `start` is a line number from 1, `length` a number of lines; `grep` keeps the lines that
-        hold a text, whatever its case, each with its number. Raises ArtifactNotFound,
-        InvalidArgument, ArtifactDamaged, ArtifactStoreUnavailable.
+        hold a text, whatever its case, each with its number. Handles in markers of processors,
+        `off_...`, will do as well. Raises ArtifactNotFound, InvalidArgument, ArtifactDamaged,
+        ArtifactStoreUnavailable.
         """
         return await self._artifacts.load(
             self.branch_uuid, handle, start=start, length=length, grep=grep

@@ -173,8 +173,9 @@ class Artifact(Value):
     """One appearance of a content in a branch. `sha256` is hexadecimal, `size` in bytes.
 
     `turn_no` is the turn that brought it; for a named artifact, which alone has a `version`, the
-    branch's head when it was put. `token_count` is what a prompt pays for it whole. `summary` is
-    None until compaction has made one.
+    branch's head when it was put. `offloaded` is what a processor put a reference in the place of;
+    its name is the handle that the reference shows. `token_count` is what a prompt pays for it
+    whole. `summary` is None until compaction has made one.
     """
 
     handle: str
@@ -188,7 +189,7 @@ class Artifact(Value):
     width: int | None
     height: int | None
     turn_no: int
-    source: Literal["message", "part", "put"]
+    source: Literal["message", "part", "put", "offloaded"]
     headline: str | None
     summary: str | None
     created_at: datetime

@@ -26,19 +26,26 @@ async def keep_once(
 ) -> Artifact:
     """The artifact of that name and content, put there if it is not: a retry finds it.
 
-    Two at once may put two versions of the same content. Raises as `Branch.put_artifact` does.
+    Two at once may put two versions of the same content: the older is what both get. Raises as
+    `Branch.put_artifact` does.
     """
     wanted = hashlib.sha256(encoded(content)).hexdigest()
-    for version in await versions(holder, name):
-        if version.sha256 == wanted:
-            return version
-    return await holder.put_artifact(content, name=name, media_type=media_type)
+    found = await _oldest(holder, name, wanted)
+    if found is None:
+        put = await holder.put_artifact(content, name=name, media_type=media_type)
+        found = await _oldest(holder, name, wanted) or put
+    return found
 
 
 async def load_kept(holder: ArtifactHolder, artifact: Artifact) -> str:
     """Its whole text. Raises ArtifactDamaged, ArtifactStoreUnavailable."""
     content = (await holder.load_artifact(artifact.handle)).content
     return content if isinstance(content, str) else decoded(content)
+
+
+async def _oldest(holder: ArtifactHolder, name: str, sha256: str) -> Artifact | None:
+    alike = [version for version in await versions(holder, name) if version.sha256 == sha256]
+    return alike[-1] if alike else None
 
 
 async def versions(holder: ArtifactHolder, name: str) -> tuple[Artifact, ...]:

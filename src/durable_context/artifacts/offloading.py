@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from durable_context.artifacts.contents import (
     COUNTED_WHOLE,
@@ -37,6 +37,7 @@ class NewArtifact(NamedTuple):
 
     handle: str
     content: bytes
+    source: Literal["message", "part", "offloaded"]
     message_no: int
     part_no: int | None
     name: str | None
@@ -51,7 +52,6 @@ class NewArtifact(NamedTuple):
         fields = self._asdict()
         content: bytes = fields.pop("content")
         return fields | {
-            "source": "message" if self.part_no is None else "part",
             "size": len(content),
             "sha256": hashlib.sha256(content).hexdigest(),
         }
@@ -77,6 +77,21 @@ class Offloaded(NamedTuple):
     tokens: int
     stored_tokens: int
     artifacts: tuple[NewArtifact, ...] = ()
+
+
+class Original(NamedTuple):
+    """What a processor put a reference in the place of, in the message at a position. `name` is
+    the handle that the reference shows.
+    """
+
+    position: int
+    name: str
+    content: str
+
+    def artifact(self, counter: TokenCounter) -> NewArtifact:
+        tokens = count_tokens(clean(self.content), counter)
+        whole = _of_text(self.content, self.position, None, self.name, tokens)
+        return whole._replace(source="offloaded")
 
 
 def new_handle() -> str:
@@ -239,6 +254,7 @@ def _of_text(
     return NewArtifact(
         handle=new_handle(),
         content=encoded(text),
+        source="message" if part_no is None else "part",
         message_no=position,
         part_no=part_no,
         name=_label(name),
@@ -268,6 +284,7 @@ def _of_part(binary: BinaryPart, position: int, part_no: int) -> NewArtifact:
     return NewArtifact(
         handle=new_handle(),
         content=binary.data,
+        source="part",
         message_no=position,
         part_no=part_no,
         name=_label(binary.name),

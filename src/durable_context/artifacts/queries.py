@@ -29,8 +29,25 @@ READ_CONTENTS: Final = (
     "select a.handle," + _CONTENT + _FROM + _CONTENTS + _WHERE + "and a.handle = any($3::text[])"
 )
 
+READ_NAMED: Final = (
+    _SELECT
+    + ","
+    + _CONTENT
+    + _FROM
+    + _CONTENTS
+    + _SUMMARY
+    + _WHERE
+    + "and a.name = $3 and a.source in ('put', 'offloaded') order by a.artifact_no limit 1"
+)
+
 _NAMED: Final = _SELECT + _FROM + _SUMMARY + _WHERE + "and a.name = $3 and a.source = 'put'"
-HISTORY: Final = _NAMED + " order by a.version"
+HISTORY: Final = (
+    _SELECT
+    + _FROM
+    + _SUMMARY
+    + _WHERE
+    + "and a.name = $3 and a.source in ('put', 'offloaded') order by a.artifact_no"
+)
 NEWEST: Final = _NAMED + " order by a.version desc limit 1"
 VERSION: Final = _NAMED + " and a.version = $4"
 

@@ -38,6 +38,7 @@ from durable_context.tokens import TokenCounter
 LONGEST_MEDIA_TYPE: Final = 200
 
 _HANDLE: Final = re.compile(r"art_[A-Za-z0-9_-]{22}")
+_OFFLOADED: Final = re.compile(r"off_[0-9a-f]{12}")
 _WORD: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
 _PARAMETER: Final = rf'\s*;\s*{_WORD}=(?:{_WORD}|"[^"\\\s]*")'
 _MEDIA_TYPE: Final = re.compile(rf"{_WORD}/{_WORD}(?:{_PARAMETER})*")
@@ -134,11 +135,15 @@ class ArtifactStore:
         return tuple(map(_artifact, rows or _raise_no_such_name(name, None)))
 
     async def read(self, branch_uuid: UUID, handle: str) -> tuple[Artifact, bytes]:
-        """The artifact and its whole content, verified.
+        """The artifact and its whole content, verified. What processors offloaded is found by the
+        handle that their references show, too.
 
         Raises ArtifactNotFound, ArtifactDamaged, ArtifactStoreUnavailable.
         """
-        row = await self._row(queries.READ, branch_uuid, _checked_handle(handle))
+        if isinstance(handle, str) and _OFFLOADED.fullmatch(handle):  # pyright: ignore[reportUnnecessaryIsInstance]
+            row = await self._row(queries.READ_NAMED, branch_uuid, handle)
+        else:
+            row = await self._row(queries.READ, branch_uuid, _checked_handle(handle))
         fields = dict(row or _raise_no_such_handle(handle))
         content = StoredContent(*(fields.pop(column) for column in queries.CONTENT_COLUMNS))
         return Artifact.model_validate(fields), await self._contents.load(self._tenant, content)

@@ -34,7 +34,7 @@ class ArtifactRecord(Value):
     artifact_no: Positive
     handle: Handle
     turn_no: Count
-    source: Literal["message", "part", "put"]
+    source: Literal["message", "part", "put", "offloaded"]
     message_no: Count | None = None
     part_no: Count | None = None
     name: Filled | None = None

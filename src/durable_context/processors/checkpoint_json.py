@@ -2,7 +2,8 @@
 
 What JSON has no form for is an object `{"$type": …, "value": …}`. Left out are service handles and
 the places where data hold themselves. Dataclass instances and foreign pydantic models come back as
-dicts, members of an Enum as their values.
+dicts, members of an Enum as their values; as keys and in sets, which hold no dicts, as tuples. What
+stands at several places is written at each.
 """
 
 import json
@@ -19,9 +20,11 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from durable_context.errors import CheckpointError
 from durable_context.models import Message
 from durable_context.processors.copying import PLAIN, has_fields
 from durable_context.processors.history import Record
+from durable_context.showing import shown
 
 TYPE: Final = "$type"
 _LEFT_OUT: Final[Any] = object()
@@ -80,6 +83,7 @@ _READ: Final = {kind.__name__: form.read for kind, form in _SCALARS.items()} | {
 
 
 def to_json(entries: dict[str, Any]) -> Any:
+    """Raises CheckpointError for keys that differ, and would not when they come back."""
     return _written(entries, ())
 
 
@@ -117,15 +121,37 @@ def _written_container(value: Any, within: tuple[int, ...]) -> Any:
     if isinstance(value, dict):
         return _written_dict(cast("dict[Any, Any]", value), within)
     if isinstance(value, list | deque):
-        return list(_all(cast("list[Any]", value), within))
+        return list(_all(_iterated(value), within))
     if isinstance(value, tuple):
-        return _typed(tuple, list(_all(cast("tuple[Any, ...]", value), within)))
+        return _typed(tuple, list(_all(_iterated(value), within)))
     if isinstance(value, set | frozenset):
         kind = set if isinstance(value, set) else frozenset
-        return _typed(kind, sorted(_all(cast("set[Any]", value), within), key=json.dumps))
+        members = _all(map(_hashable, _iterated(value)), within)
+        return _typed(kind, sorted(members, key=json.dumps))
     if has_fields(value):
         return _written_dict(_fields(value), within)
     return _LEFT_OUT
+
+
+def _hashable(value: Any, within: tuple[int, ...] = ()) -> Any:
+    """What comes back as something that a set or a dict can hold as well."""
+    if id(value) in within:
+        return _LEFT_OUT
+    if isinstance(value, Enum):
+        return _hashable(value.value)
+    if has_fields(value) and not isinstance(value, Message):
+        return _hashable(_fields(value), (*within, id(value)))
+    if isinstance(value, dict):
+        value = tuple(cast("dict[Any, Any]", value).items())
+    if isinstance(value, list | tuple | deque):
+        return tuple(_hashable(item, (*within, id(value))) for item in _iterated(value))
+    if isinstance(value, set | frozenset):
+        return frozenset(_hashable(item, (*within, id(value))) for item in _iterated(value))
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _iterated(value: object) -> Iterable[Any]:
+    return cast("Iterable[Any]", value)
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -135,8 +161,13 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _written_dict(entries: dict[Any, Any], within: tuple[int, ...]) -> Any:
-    pairs = [(_written(key, within), _written(value, within)) for key, value in entries.items()]
+    pairs = [
+        (_written(_hashable(key), within), _written(value, within))
+        for key, value in entries.items()
+    ]
     pairs = [pair for pair in pairs if not any(each is _LEFT_OUT for each in pair)]
+    if len({from_json(key) for key, _ in pairs}) < len(pairs):
+        raise CheckpointError(f"keys of {shown(entries)} would be the same when they come back")
     if all(isinstance(key, str) and key != TYPE for key, _ in pairs):
         return dict(pairs)
     return _typed(dict, [list(pair) for pair in pairs])

@@ -66,7 +66,11 @@ class Checkpoint:
         return self._created_at
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-safe whatever the state holds: service handles are left out."""
+        """JSON-safe: service handles are left out.
+
+        Raises CheckpointError for what is nested too deeply, and for keys that differ and would not
+        when they come back, such as a member of an Enum and its value.
+        """
         try:
             return {
                 "schema_version": SCHEMA_VERSION,
@@ -202,7 +206,7 @@ def _read(fields: Mapping[str, Any], name: str) -> Any:
         )
     try:
         return checkpoint_json.from_json(written)
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+    except Exception as error:  # constructors of many types, and what somebody else wrote
         raise CheckpointError(f"the checkpoint's {name} cannot be read: {error}") from error
 
 

@@ -48,6 +48,7 @@ class Context:
         self._config = config or (parent.config if parent else ContextConfig())
         self._parent = parent
         self._branch = parent.branch if parent else None
+        self._recording = False
         self._children: list[Context] = []
         self._token_usage: dict[str, int] = {}
         self._checkpoints = CheckpointStore(task_id)
@@ -56,10 +57,15 @@ class Context:
         self._unmerged = Unmerged(inherited, {})
 
     @classmethod
-    def over(cls, branch: "Branch", history: Sequence[Any]) -> "Context":
-        """A context over a durable branch with this history."""
+    def over(
+        cls, branch: "Branch", history: Sequence[Any], *, recording: bool = False
+    ) -> "Context":
+        """A context over a durable branch with this history. `recording`: what is offloaded in it
+        is recorded with a turn, and not before.
+        """
         context = cls(str(branch.branch_uuid), state=ContextState({HISTORY: list(history)}))
         context._branch = branch
+        context._recording = recording
         return context
 
     @classmethod
@@ -98,6 +104,13 @@ class Context:
     def branch(self) -> "Branch | None":
         """The durable branch it was made from, or its parent was."""
         return self._branch
+
+    @property
+    def recording(self) -> bool:
+        """Whether the state is recorded with a turn of the branch: what is offloaded then is kept
+        with that turn, wherever else it would be.
+        """
+        return self._recording
 
     @property
     def children(self) -> "list[Context]":

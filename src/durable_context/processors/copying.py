@@ -4,12 +4,13 @@ Data are containers, scalars, dataclass instances and pydantic models. All else 
 """
 
 import copy
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from types import MemberDescriptorType
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -40,7 +41,7 @@ def copied(value: Any) -> Any:
         return copy.deepcopy(value, {id(handle): handle for handle in _handles(value)})
     except RecursionError as error:
         raise ContextError("the state is nested too deeply to be copied") from error
-    except (TypeError, copy.Error) as error:
+    except Exception as error:  # a `__deepcopy__` may raise anything
         raise ContextError(f"the state holds data that cannot be copied: {error}") from error
 
 
@@ -66,17 +67,14 @@ def _members(data: object) -> Iterator[object]:
             yield from pair
     elif isinstance(data, _CONTAINERS):
         yield from cast("Iterable[object]", data)
-    if isinstance(data, defaultdict):
-        yield data.default_factory
     yield from _attributes(cast(object, data))
 
 
 def _attributes(data: object) -> Iterator[object]:
     yield from getattr(data, "__dict__", {}).values()
     for each in type(data).__mro__:
-        slots = each.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name != "__dict__" and hasattr(data, name):
+        for name, attribute in vars(each).items():
+            if isinstance(attribute, MemberDescriptorType) and hasattr(data, name):
                 yield getattr(data, name)
 
 
@@ -95,6 +93,8 @@ def _same(left: Any, right: Any, compared: set[tuple[int, int]]) -> bool:
         return True
     if type(left) is not type(right) or not is_data(left):
         return False
+    if isinstance(left, Decimal):
+        return left.compare_total(right) == 0  # a signaling NaN raises when compared by `==`
     if isinstance(left, SCALARS):
         return left == right or (left != left and right != right)  # as NaN is not
     if isinstance(left, set | frozenset):

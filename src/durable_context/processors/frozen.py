@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
+from durable_context.errors import ContextError
 from durable_context.processors.copying import copied
 
 
 def frozen_copy(entries: Mapping[str, Any]) -> "FrozenDict":
     """A deep copy with its dicts, lists and sets frozen. Raises ValueError where one is within
-    itself.
+    itself, and for data that cannot be copied.
     """
     try:
         return FrozenDict(copied(dict(entries)))
     except RecursionError as error:
         raise ValueError("it is nested too deeply, or holds itself") from error
+    except ContextError as error:
+        raise ValueError(str(error)) from error
 
 
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:

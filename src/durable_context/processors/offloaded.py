@@ -124,6 +124,12 @@ async def keep(
     The state stays as it is. Raises as `Branch.put_artifact` does.
     """
     for handle in _candidates(content, ctx.task_id):
+        if ctx.recording and ctx.branch is not None:
+            if known.get(handle, content) == content and await _is_free(
+                ctx.branch, handle, content
+            ):
+                return Kept(handle, None)
+            continue
         if holder is None and known.get(handle, content) == content:
             return Kept(handle, None)
         if holder is None or known.get(handle) not in (None, content):
@@ -193,7 +199,7 @@ class OffloadedContents:
             with suppress(ArtifactNotFound):  # it is in another store
                 return await _loaded(store, self._artifacts[handle])
         kept = await versions(store, handle)
-        return await _loaded(store, kept[0].handle) if kept else None
+        return await _loaded(store, kept[-1].handle) if kept else None
 
 
 async def offloaded_content(ctx: "Context", handle: str) -> str | None:

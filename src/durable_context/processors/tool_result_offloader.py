@@ -72,7 +72,8 @@ class ToolResultOffloader(ContextProcessor):
         if not await self._is_own_reference(ctx, content):
             kept = await keep(ctx, content, known_contents(ctx), self._artifacts)
             self._note(ctx, payload, content, kept)
-            payload[RESULT] = self._reference(payload, content, kept)
+            durable = ctx.recording or kept.artifact is not None
+            payload[RESULT] = self._reference(payload, content, kept.handle, durable)
 
     async def _is_own_reference(self, ctx: "Context", text: str) -> bool:
         contents = OffloadedContents(ctx, artifacts=not self.pure, holder=self._artifacts)
@@ -95,12 +96,11 @@ class ToolResultOffloader(ContextProcessor):
         if kept.artifact:
             note_artifacts(ctx, {kept.handle: kept.artifact}, self._artifacts)
 
-    def _reference(self, payload: dict[str, Any], content: str, kept: Kept) -> str:
+    def _reference(self, payload: dict[str, Any], content: str, handle: str, kept: bool) -> str:
         artifact_id = payload.get("artifact_id")
         if artifact_id:
-            return named_reference(str(artifact_id), kept.handle)
-        preview = self._max_size // 2
-        return preview_reference(content, kept.handle, preview, kept=kept.artifact is not None)
+            return named_reference(str(artifact_id), handle)
+        return preview_reference(content, handle, self._max_size // 2, kept=kept)
 
 
 def plain_text(value: Any) -> str:

@@ -204,7 +204,7 @@ def _retrieved(
 
 def _stands_whole(found: Retrieved, raw: Sequence[Exchange]) -> bool:
     """Whether a raw turn shows the artifact itself."""
-    if not isinstance(found, RetrievedArtifact) or found.source == "put":
+    if not isinstance(found, RetrievedArtifact) or found.source in ("put", "offloaded"):
         return False
     return any(
         exchange.turn is not None

@@ -66,7 +66,7 @@ _TAIL = f""", run as materialized (
     select t.turn_no, a.message_no, a.part_no, c.compression, c.size, c.sha256, c.data
     from tail t
     join durable_context.artifacts a on a.tenant = $1 and a.branch_uuid = t.branch_uuid
-        and a.turn_no = t.turn_no and a.line_count is not null and a.source <> 'put'
+        and a.turn_no = t.turn_no and a.line_count is not null and a.source in ('message', 'part')
         and a.token_count <= $6
     join durable_context.artifact_contents c on c.tenant = $1 and c.sha256 = a.sha256
         and c.data is not null and c.size <= {COUNTED_WHOLE}

@@ -142,10 +142,11 @@ _TOOLS: tuple[tuple[Callable[..., Awaitable[str]], str, dict[str, Any]], ...] = 
     (
         Answers.reload_artifact,
         "Read an artifact: a large tool result, message or file that the conversation shows as"
-        " [artifact art_...]. A long one comes in parts, and each part says how to go on.",
+        " [artifact art_...] or [[OFFLOADED: handle=off_...]]. A long one comes in parts, and each"
+        " part says how to go on.",
         closed_object(
             ("handle",),
-            handle=text("The handle as it is shown: art_ and 22 characters."),
+            handle=text("The handle as it is shown: art_ and 22 characters, or off_ and 12."),
             start=integer("First line, 1 by default."),
             length=integer("Number of lines, by default as many as fit."),
             grep=text("Only lines that hold this text, in upper or lower case."),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from durable_context.artifacts.contents import check_size
+from durable_context.artifacts.offloading import Original
 from durable_context.models import Message, Outcome, Turn
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.prepared import PreparedContext
@@ -34,15 +35,17 @@ class NewTurn(NamedTuple):
     metadata: dict[str, Any] | None
     prepared: PreparedContext | None
     expected_head: int | None
+    originals: tuple[Original, ...] = ()
 
 
 async def record(
     resources: Resources, branch_uuid: UUID, encoding: str, policy: CompactionPolicy, new: NewTurn
 ) -> tuple[Recorded, Turn]:
     """Commit the turn with its artifacts, or find it committed."""
-    for message in new.messages:
-        if isinstance(message.content, str):
-            check_size(len(message.content))
+    texts = [message.content for message in new.messages]
+    for text in [*texts, *(original.content for original in new.originals)]:
+        if isinstance(text, str):
+            check_size(len(text))
     row = await _row(new, encoding, policy)
     kept = None
     if row.contents:
@@ -76,8 +79,10 @@ async def _row(new: NewTurn, encoding: str, policy: CompactionPolicy) -> TurnRow
         occurred_at=new.occurred_at,
         policy=policy,
         counter=token_counter(encoding),
+        originals=new.originals,
     )
-    if characters(new.messages) > THREAD_CHARACTERS:
+    originals = sum(len(original.content) for original in new.originals)
+    if characters(new.messages) + originals > THREAD_CHARACTERS:
         return await asyncio.to_thread(compute)
     return compute()
 
