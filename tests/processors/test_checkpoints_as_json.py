@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
+from durable_context.errors import CheckpointError
 from durable_context.models import Message, ToolCall
 from durable_context.processors.checkpoints import Checkpoint
 from durable_context.processors.history import Record
@@ -129,3 +130,65 @@ def test_data_that_hold_themselves_are_written_without_that():
     shared = [2]
     back = through_json(holding(again=again, twice=[shared, shared]))
     assert back.values == {"again": [1, {}], "twice": [[2], [2]]}
+
+
+@dataclass(frozen=True)
+class Place:
+    name: str
+
+
+class Side(BaseModel):
+    model_config = ConfigDict(frozen=True)
+    length: int
+
+
+class Corners(Enum):
+    ALL = [1, 2]  # noqa: RUF012
+
+
+def test_what_comes_back_as_a_dict_is_in_sets_and_as_a_key_a_tuple():
+    place = (("name", "Rotterdam"),)
+    side: Any = Side(length=3)
+    back = through_json(
+        holding(
+            members={Place("Rotterdam"), side, Corners.ALL},
+            keys={Place("Rotterdam"): 1, (side, frozenset({Place("Rotterdam")})): 2},
+        )
+    )
+    assert back.values == {
+        "members": {place, (("length", 3),), (1, 2)},
+        "keys": {place: 1, ((("length", 3),), frozenset({place})): 2},
+    }
+
+
+def test_a_member_of_a_set_that_holds_itself_is_written_without_that():
+    @dataclass(eq=False)
+    class Node:
+        neighbours: list[Any]
+
+    node = Node([1])
+    node.neighbours.append(node)
+    back = through_json(holding(nodes={node}))
+    assert back.values == {"nodes": {(("neighbours", (1,)),)}}
+
+
+@pytest.mark.parametrize("other", ["red", Place("red"), 1])
+def test_keys_that_would_come_back_the_same_are_refused(other: Any):
+    @dataclass(frozen=True)
+    class Town:
+        name: str
+
+    class Number(Enum):
+        ONE = 1.0
+
+    checkpoint = holding(keys={Color.RED: 1, Town("red"): 2, Number.ONE: 3, other: 4})
+    with pytest.raises(CheckpointError, match=r"keys of .* would be the same"):
+        checkpoint.to_dict()
+
+
+@pytest.mark.parametrize("kind", ["UUID", "bytes", "datetime", "time", "Message", "Record", "gone"])
+@pytest.mark.parametrize("value", [5, [5], None, True, "x"])
+def test_what_no_checkpoint_holds_is_refused_when_it_is_read(kind: str, value: Any):
+    fields = holding().to_dict() | {"values": {"odd": {"$type": kind, "value": value}}}
+    with pytest.raises(CheckpointError, match="values cannot be read"):
+        Checkpoint.from_dict(fields)

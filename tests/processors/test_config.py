@@ -174,3 +174,11 @@ def test_extra_that_holds_itself_is_refused():
     extra["again"] = extra
     with pytest.raises(ValidationError, match="holds itself"):
         ContextConfig(extra=extra)
+
+
+def test_extra_that_cannot_be_copied_is_refused():
+    deep: list[object] = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(ValidationError, match="nested too deeply"):
+        ContextConfig(extra={"deep": deep})

@@ -53,11 +53,23 @@ class Fixed:
 
 
 @dataclass
+class Guarded:
+    __slots__ = ("__lock",)
+
+    def __init__(self) -> None:
+        self.__lock = threading.Lock()
+
+    @property
+    def lock(self) -> Any:
+        return self.__lock
+
+
+@dataclass
 class Stubborn:
-    x: int
+    error: Exception
 
     def __deepcopy__(self, memo: object) -> NoReturn:
-        raise TypeError("not me")
+        raise self.error
 
 
 class Pair(NamedTuple):
@@ -196,8 +208,15 @@ def test_data_within_what_holds_a_service_handle_are_copies():
     assert list(parent.state["queue"]) == [[1]] and parent.state["raw"] == b"a"
 
 
-def test_data_that_cannot_be_copied_are_refused_and_leave_no_child():
-    parent = context(x=Stubborn(1))
+def test_a_service_handle_in_a_private_slot_is_shared():
+    parent = context(guarded=Guarded())
+    copy = parent.fork("child").state["guarded"]
+    assert copy is not parent.state["guarded"] and copy.lock is parent.state["guarded"].lock
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError, AttributeError])
+def test_data_that_cannot_be_copied_are_refused_and_leave_no_child(kind: type[Exception]):
+    parent = context(x=Stubborn(kind("not me")))
     with pytest.raises(ContextError, match="cannot be copied: not me"):
         parent.fork("child")
     assert parent.children == []

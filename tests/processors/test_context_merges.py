@@ -1,6 +1,7 @@
 """A merge brings back what a child did, once, and leaves what the parent did meanwhile."""
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -197,3 +198,12 @@ def test_a_child_with_a_state_of_its_own_brings_its_own_entries():
     child = Context("child", parent=parent, state=ContextState({"y": [2]}))
     parent.merge(child)
     assert parent.state.to_dict() == {"x": 1, "y": [2]}
+
+
+def test_a_number_that_must_not_be_compared_is_merged_as_any_other():
+    parent = context(x=Decimal("sNaN"), rate=Decimal("1.0"))
+    child = parent.fork("child")
+    child.state["x"], child.state["rate"] = Decimal("sNaN"), Decimal("1.00")
+    for _ in range(2):
+        parent.merge(child)
+    assert parent.state["x"].is_snan() and str(parent.state["rate"]) == "1.00"

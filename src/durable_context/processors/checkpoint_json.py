@@ -113,6 +113,7 @@ def _written(value: Any, within: tuple[int, ...]) -> Any:
 
 
 def _written_container(value: Any, within: tuple[int, ...]) -> Any:
+    items = cast("Iterable[Any]", value)
     if isinstance(value, Message):
         given = {name: item for name, item in value if name in value.model_fields_set}
         return _typed(Message, _written_dict(given, within))
@@ -121,12 +122,12 @@ def _written_container(value: Any, within: tuple[int, ...]) -> Any:
     if isinstance(value, dict):
         return _written_dict(cast("dict[Any, Any]", value), within)
     if isinstance(value, list | deque):
-        return list(_all(_iterated(value), within))
+        return list(_all(items, within))
     if isinstance(value, tuple):
-        return _typed(tuple, list(_all(_iterated(value), within)))
+        return _typed(tuple, list(_all(items, within)))
     if isinstance(value, set | frozenset):
         kind = set if isinstance(value, set) else frozenset
-        members = _all(map(_hashable, _iterated(value)), within)
+        members = _all(map(_hashable, items), within)
         return _typed(kind, sorted(members, key=json.dumps))
     if has_fields(value):
         return _written_dict(_fields(value), within)
@@ -137,21 +138,18 @@ def _hashable(value: Any, within: tuple[int, ...] = ()) -> Any:
     """What comes back as something that a set or a dict can hold as well."""
     if id(value) in within:
         return _LEFT_OUT
+    items, inside = cast("Iterable[Any]", value), (*within, id(value))
     if isinstance(value, Enum):
         return _hashable(value.value)
     if has_fields(value) and not isinstance(value, Message):
-        return _hashable(_fields(value), (*within, id(value)))
+        return _hashable(_fields(value), inside)
     if isinstance(value, dict):
-        value = tuple(cast("dict[Any, Any]", value).items())
+        return _hashable(tuple(cast("dict[Any, Any]", value).items()), inside)
     if isinstance(value, list | tuple | deque):
-        return tuple(_hashable(item, (*within, id(value))) for item in _iterated(value))
+        return tuple(_hashable(item, inside) for item in items)
     if isinstance(value, set | frozenset):
-        return frozenset(_hashable(item, (*within, id(value))) for item in _iterated(value))
+        return frozenset(_hashable(item, inside) for item in items)
     return bytes(value) if isinstance(value, bytearray) else value
-
-
-def _iterated(value: object) -> Iterable[Any]:
-    return cast("Iterable[Any]", value)
 
 
 def _fields(value: Any) -> dict[str, Any]:
