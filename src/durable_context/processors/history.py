@@ -136,6 +136,10 @@ def _part(part: Any) -> Mapping[str, Any]:
 
 def with_content(message: Any, content: Any) -> Any:
     """A copy of the message with another content. The message itself stays as it is."""
+    if isinstance(message, dict):
+        copied = copy.copy(cast("dict[str, Any]", message))  # of the same type
+        copied["content"] = content
+        return copied
     if isinstance(message, Mapping):
         return {**cast("Mapping[str, Any]", message), "content": content}
     if isinstance(message, Message):
