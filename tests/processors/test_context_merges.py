@@ -203,7 +203,7 @@ def test_a_child_with_a_state_of_its_own_brings_its_own_entries():
 def test_a_number_that_must_not_be_compared_is_merged_as_any_other():
     parent = context(x=Decimal("sNaN"), rate=Decimal("1.0"))
     child = parent.fork("child")
-    child.state["x"], child.state["rate"] = Decimal("sNaN"), Decimal("1.00")
     for _ in range(2):
+        child.state["x"], child.state["rate"] = Decimal("sNaN"), Decimal("1.00")
         parent.merge(child)
     assert parent.state["x"].is_snan() and str(parent.state["rate"]) == "1.00"
