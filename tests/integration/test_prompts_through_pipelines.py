@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 
-from durable_context import Branch, Budget, BudgetExceeded, CompactionPolicy, ContextClient
+from durable_context import Branch, Budget, BudgetExceeded, CompactionPolicy, ContextClient, Message
 from durable_context.database import Pool
 from durable_context.errors import ProcessorError
 from durable_context.processors.context import Context
+from durable_context.processors.dialogue_compressor import DialogueCompressor
 from durable_context.processors.history import Record, read_history, write_history
 from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.offloaded import reload_offloaded
 from durable_context.processors.pipeline import ContextProcessor, ProcessorPipeline
 from durable_context.processors.round_window import RoundWindowProcessor
 from durable_context.processors.token_budget import TokenBudgetProcessor
+from durable_context.tokens import token_counter
 from tests.compacting import compact_all
 from tests.prompts import check_pairing, check_prompt, check_tokens, kinds, raw_turns
 from tests.turns import chat, exchange, numbered
@@ -273,3 +275,153 @@ async def test_the_error_of_a_processor_is_raised_as_it_is(client: ContextClient
 
     with pytest.raises(KeyError, match="mine"):
         await branch.prepare("hello", budget=WIDE, pipeline=changing(fail))
+
+
+async def test_the_manifest_names_the_turns_that_messages_come_from(client: ContextClient):
+    branch = await client.open_branch("c")
+    for n in range(1, 4):
+        asked = {"role": "user", "content": f"question {n} " * 60}
+        answer = {"role": "assistant", "content": f"Answer {n}."}
+        await branch.record_turn([asked, *exchange(f"c{n}", f"found {n} " * 40), answer])
+    pipeline = (
+        ProcessorPipeline()
+        .register(MessageOffloader(max_message_size=500))
+        .register(DialogueCompressor())
+        .register(RoundWindowProcessor(max_rounds=2))
+    )
+    prepared = await branch.prepare("And?", budget=WIDE, pipeline=pipeline)
+    assert prepared
+    assert len(prepared.messages) == 5
+    blocks = {block.from_turn: block.token_count for block in prepared.manifest.blocks}
+    assert raw_turns(prepared) == [3]
+    shown = token_counter(prepared.manifest.encoding)
+    told = [Message.model_validate(message) for message in prepared.messages[1:4]]
+    assert blocks[3] == sum(map(shown.count_message, told))
+    left_out = [said for said in prepared.manifest.omitted if "by the pipeline" in said]
+    assert [said.split(":")[0] for said in left_out] == ["turn 1"] * 4 + ["turn 2"] * 4 + [
+        "turn 3"
+    ] * 3
+
+
+async def test_a_processor_that_copies_and_drops_takes_no_thought_of_another_message(
+    client: ContextClient,
+):
+    branch = await client.open_branch("c")
+    for n in (1, 2):
+        thought = {"type": "thinking", "thinking": f"thought {n}", "signature": "c2ln"}
+        said = {"type": "text", "text": f"answer {n}"}
+        await branch.record_turn(
+            [
+                {"role": "user", "content": f"question {n}"},
+                {"role": "assistant", "content": [thought, said]},
+            ]
+        )
+    pipeline = changing(lambda history: [dict(m) for m in history if " 2" not in m["content"]])
+    prepared = await branch.prepare("hello", budget=WIDE, pipeline=pipeline)
+    assert prepared
+    assert raw_turns(prepared) == [1]
+    assert "thought 2" not in str(prepared.to_anthropic())
+    assert "thought 1" in str(prepared.to_anthropic())
+    redacting = changing(
+        lambda history: [{**m, "content": m["content"].replace("answer", "****")} for m in history]
+    )
+    redacted = await branch.prepare("hello", budget=WIDE, pipeline=redacting)
+    assert redacted
+    assert "thought" not in str(redacted.to_anthropic())
+    check_tokens(redacted)
+
+
+async def test_messages_that_a_processor_moves_are_moved(client: ContextClient):
+    branch = await recorded(client, 2)
+    pipeline = changing(lambda history: [history[0], *history[3:5], *history[1:3], *history[5:]])
+    plain = await branch.prepare("hello", budget=WIDE)
+    prepared = await branch.prepare("hello", budget=WIDE, pipeline=pipeline)
+    assert plain and prepared and prepared.context
+    moved = [plain.messages[n] for n in (0, 3, 4, 1, 2, 5)]
+    assert list(prepared.messages) == moved == prepared.context.state["history"]
+    check_tokens(prepared)
+
+
+async def test_moving_a_result_before_its_call_is_refused(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn([*chat("Look", "Yes")[:1], *exchange("c1", "found it")])
+    with pytest.raises(ProcessorError, match="changing the prompt cannot be sent"):
+        await branch.prepare("hello", budget=WIDE, pipeline=changing(lambda h: h[::-1]))
+
+
+async def test_records_cannot_be_moved_among_themselves(client: ContextClient, pool: Pool):
+    branch = await recorded(client, 12)
+    await compact_all(pool, branch.branch_uuid)
+    plain = await branch.prepare("Where is SHP-0001?", budget=WIDE)
+    assert plain and kinds(plain).count("checkpoint") and kinds(plain).count("digest")
+    with pytest.raises(ProcessorError, match="moved"):
+        await branch.prepare(
+            "Where is SHP-0001?",
+            budget=WIDE,
+            pipeline=changing(lambda h: [h[0], h[2], h[1], *h[3:]]),
+        )
+
+
+async def test_a_budget_of_the_smallest_size_would_do(client: ContextClient, pool: Pool):
+    branch = await recorded(client, 20)
+    await compact_all(pool, branch.branch_uuid)
+    reminder = {"role": "system", "content": "Answer in one line. " * 20}
+    for model in (None, "claude-sonnet-4-5"):
+        for pipeline in (
+            changing(lambda history: [*history, reminder]),
+            ProcessorPipeline().register(MessageOffloader(max_message_size=1)),
+        ):
+            budget = WIDE.model_copy(update={"max_tokens": 1, "model": model})
+            exceeded = await branch.prepare("hello", budget=budget, pipeline=pipeline)
+            assert isinstance(exceeded, BudgetExceeded)
+            enough = budget.model_copy(update={"max_tokens": exceeded.smallest})
+            prepared = await branch.prepare("hello", budget=enough, pipeline=pipeline)
+            assert prepared
+            check_tokens(prepared)
+
+
+@pytest.mark.parametrize(
+    "content", [[{"type": "image_url", "image_url": {}}], [{"type": "text"}], ["a"], [], None, 5]
+)
+async def test_a_system_message_must_be_text(client: ContextClient, content: object):
+    branch = await recorded(client, 1)
+    added = {"role": "system", "content": content}
+    with pytest.raises(ProcessorError, match="message 4 is of the system"):
+        await branch.prepare("hello", budget=WIDE, pipeline=changing(lambda h: [*h, added]))
+
+
+async def test_what_a_developer_message_says_is_an_instruction_everywhere(client: ContextClient):
+    branch = await recorded(client, 1)
+    added = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
+    pipeline = changing(lambda history: [added, *history])
+    prepared = await branch.prepare("hello", budget=WIDE, pipeline=pipeline)
+    assert prepared
+    assert prepared.messages[0] == {"role": "system", "content": "Be brief."}
+    assert "Be brief." in str(prepared.to_anthropic()["system"])
+    check_tokens(prepared)
+
+
+async def test_errors_name_the_message_and_the_processor(client: ContextClient):
+    branch = await recorded(client, 1)
+    for wrong, said in (
+        ({"role": "narrator", "content": "x"}, "message 4 has role 'narrator'; allowed are system"),
+        ({"role": "user", "content": {"deep": 1}}, "message 4"),
+        ({"role": "assistant", "tool_calls": 5}, "message 4"),
+    ):
+        with pytest.raises(ProcessorError, match=f"changing the prompt cannot be sent: {said}"):
+            await branch.prepare(
+                "hello", budget=WIDE, pipeline=changing(lambda h, wrong=wrong: [*h, wrong])
+            )
+
+
+async def test_an_impure_processor_cannot_be_registered_meanwhile(client: ContextClient):
+    branch = await recorded(client, 1)
+    pipeline = ProcessorPipeline()
+
+    def register(history: list[Any]) -> list[Any]:
+        pipeline.register(DialogueCompressor(summarizer=lambda chain: chain))  # type: ignore[arg-type]
+        return history
+
+    pipeline.register(Changing(register))
+    with pytest.raises(ProcessorError, match="dialogue_compressor"):
+        await branch.prepare("hello", budget=WIDE, pipeline=pipeline)

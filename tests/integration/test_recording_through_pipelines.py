@@ -286,3 +286,14 @@ async def test_an_original_is_exported_and_imported(client: ContextClient):
     copy = await client.import_branch(lines, conversation_id="copy")
     handle = handle_in(turn.messages[2].content)
     assert await reload_offloaded(await Context.from_branch(copy), handle) == LOG
+
+
+async def test_a_reference_is_not_offloaded_again(client: ContextClient):
+    branch = await client.open_branch("c")
+    table = "\n".join(f"{n};{n * 7919};{n * 104729}" for n in range(800))
+    pipeline = ProcessorPipeline().register(ToolResultOffloader(max_size=5_000))
+    turn = await branch.record_turn(asked(*exchange("a", table)), pipeline=pipeline)
+    assert str(turn.messages[2].content).startswith(table[:2_500])
+    assert turn.messages[2].artifact is None
+    (artifact,) = await branch.artifacts()
+    assert artifact.source == "offloaded" and artifact.size == len(table)

@@ -5,7 +5,7 @@ view.
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from durable_context.artifacts.contents import (
@@ -100,16 +100,23 @@ def new_handle() -> str:
 
 
 def offload_all(
-    messages: Sequence[Message], *, continues: bool, policy: CompactionPolicy, counter: TokenCounter
+    messages: Sequence[Message],
+    *,
+    continues: bool,
+    policy: CompactionPolicy,
+    counter: TokenCounter,
+    processed: Collection[int] = (),
 ) -> list[Offloaded]:
-    """Each message as it is stored. CPU only."""
+    """Each message as it is stored. Texts of those that a processor `processed`, by position, refer
+    to their originals already, and stay. CPU only.
+    """
     names = {call.id: call.name for message in messages for call in message.tool_calls}
     offloaded: list[Offloaded] = []
     for position, message in enumerate(messages):
         # The request that a long run works on stays in every prompt as it was said.
-        task = continues and message.role == "user"
+        stays = (continues and message.role == "user") or position in processed
         bare = message.model_copy(update={"reasoning": ()}) if message.reasoning else message
-        one = _offload(bare, position, names, task=task, policy=policy, counter=counter)
+        one = _offload(bare, position, names, stays=stays, policy=policy, counter=counter)
         offloaded.append(_with_reasoning(one, message.reasoning) if message.reasoning else one)
     return offloaded
 
@@ -127,13 +134,13 @@ def _offload(
     position: int,
     names: dict[str, str],
     *,
-    task: bool,
+    stays: bool,
     policy: CompactionPolicy,
     counter: TokenCounter,
 ) -> Offloaded:
     name = names.get(message.tool_call_id or "")
     large = policy.offload_tokens
-    if not (message.role == "tool" or (policy.offload_messages and not task)):
+    if stays or not (message.role == "tool" or policy.offload_messages):
         large = None
     if isinstance(message.content, tuple) and not _is_text(message):
         return _offload_parts(message, position, name, large, policy, counter)

@@ -15,7 +15,7 @@ from durable_context.prompts.prepared import (
     PreparedContext,
     ReasoningReference,
 )
-from durable_context.prompts.traced import Kept, as_message
+from durable_context.prompts.traced import Kept, as_message, is_untouched
 from durable_context.text import message_text
 from durable_context.tokens import REPLY_OVERHEAD, token_counter
 
@@ -36,12 +36,13 @@ def processed_prompt(
     """The prompt of what is left."""
     manifest = prepared.manifest.model_copy(update={"processors": processed.processors})
     kept, before = processed.kept, prepared.messages
-    if len(kept) == len(before) and not any(one.changed for one in kept):
+    if is_untouched(kept, before):
         return prepared.model_copy(update={"manifest": manifest}).with_context(context)
     where = {one.origin: position for position, one in enumerate(kept) if one.origin is not None}
     same = {one.origin: position for position, one in enumerate(kept) if not one.changed}
     parts = tuple(_parts(prepared, where, kept))
-    reasoning = tuple(_reasoning(prepared, where, same))
+    sure = {one.origin: n for n, one in enumerate(kept) if one.origin is not None and one.sure}
+    reasoning = tuple(_reasoning(prepared, sure, same))
     tokens = _tokens(prepared, processed, parts, reasoning)
     blocks = tuple(_blocks(prepared.manifest.blocks, processed, tokens))
     counted = sum(block.token_count for block in blocks) + REPLY_OVERHEAD

@@ -16,7 +16,7 @@ from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedCon
 from durable_context.prompts.processed import Processed, processed_prompt
 from durable_context.prompts.state import PromptState
 from durable_context.prompts.text import prompt
-from durable_context.prompts.traced import traced
+from durable_context.prompts.traced import Given, traced
 
 ATTEMPTS = 4
 """Processors that add to a prompt get a smaller one, so often; then it does not fit."""
@@ -42,8 +42,9 @@ def check_pure(pipeline: ProcessorPipeline) -> None:
     impure = [each.name for each in pipeline.list_processors(PRE_LLM_CALL) if not each.pure]
     if impure:
         raise ProcessorError(
-            f"prepare() calls no model and does no I/O, so its pipeline cannot have {impure!r}:"
-            f" processors of {PRE_LLM_CALL!r} must be pure"
+            f"prepare() calls no model and does no I/O, so its pipeline cannot have {impure!r}. A"
+            " class says that it does neither with `pure = True`; MessageOffloader does neither"
+            " without artifacts=, DialogueCompressor without summarizer="
         )
 
 
@@ -57,35 +58,46 @@ async def assemble_processed(
     what a processor raises.
     """
     tight = budget
-    prepared: PreparedContext | None = None
     for _ in range(ATTEMPTS):
         fitted = await fit(tight)
         if isinstance(fitted, BudgetExceeded):
-            return _refused(fitted, added=budget.limit - tight.limit, limit=budget.limit)
+            break
         prepared = await _fired(fitted, state, budget, processing)
         over = prepared.token_count - budget.limit
         if over <= 0:
             return prepared
-        room = fitted.counting.tokens(fitted.parts.tokens) - over
-        tight = budget.model_copy(update={"max_tokens": room + budget.reserve_output})
-    assert prepared is not None
+        tight = _limited(budget, fitted.counting.tokens(fitted.parts.tokens) - over)
+    return await _smallest(fit, state, budget, processing)
+
+
+async def _smallest(
+    fit: Callable[[Budget], Awaitable[Fitted | BudgetExceeded]],
+    state: PromptState,
+    budget: Budget,
+    processing: Processing,
+) -> PreparedContext | BudgetExceeded:
+    """What the pipeline leaves of the smallest prompt that can be built, or that it does not fit
+    either.
+    """
+    exceeded = await fit(_limited(budget, 0))
+    assert isinstance(exceeded, BudgetExceeded)
+    fitted = await fit(_limited(budget, exceeded.smallest))
+    if isinstance(fitted, BudgetExceeded):
+        return fitted.model_copy(update={"limit": budget.limit})
+    prepared = await _fired(fitted, state, budget, processing)
+    if prepared.token_count <= budget.limit:
+        return prepared
     return BudgetExceeded(
         limit=budget.limit,
-        required=prepared.token_count,
+        required=max(exceeded.required, prepared.token_count),
         smallest=prepared.token_count,
         blocks=prepared.manifest.blocks,
         token_factor=prepared.manifest.token_factor,
     )
 
 
-def _refused(exceeded: BudgetExceeded, *, added: int, limit: int) -> BudgetExceeded:
-    """`added`: what processors add to the prompt."""
-    update = {
-        "limit": limit,
-        "required": exceeded.required + added,
-        "smallest": exceeded.smallest + added,
-    }
-    return exceeded.model_copy(update=update)
+def _limited(budget: Budget, limit: int) -> Budget:
+    return budget.model_copy(update={"max_tokens": limit + budget.reserve_output})
 
 
 async def _fired(
@@ -95,18 +107,19 @@ async def _fired(
     stand = places(fitted.parts)
     kinds = [prepared.manifest.blocks[place.first].kind for place in stand]
     given = [
-        Record(message) if kind in _RECORDS else deepcopy(message)
-        for message, kind in zip(prepared.messages, kinds, strict=True)
+        Record(message) if kind in _RECORDS else Given(deepcopy(message), position)
+        for position, (message, kind) in enumerate(zip(prepared.messages, kinds, strict=True))
     ]
     ctx = processing.context(list(given))
     await processing.pipeline.fire(PRE_LLM_CALL, ctx, {})
+    check_pure(processing.pipeline)  # one may have registered others
+    names = tuple(each.name for each in processing.pipeline.list_processors(PRE_LLM_CALL))
     try:
         kept = traced(prepared.messages, given, read_history(ctx))
     except InvalidTurn as error:
         raise ProcessorError(
-            f"after {PRE_LLM_CALL!r} the prompt cannot be sent: {error}"
+            f"after the processors {', '.join(names)} the prompt cannot be sent: {error}"
         ) from error
-    names = [each.name for each in processing.pipeline.list_processors(PRE_LLM_CALL)]
     return processed_prompt(
-        prepared, Processed(kept, stand, tuple(names), fitted.counting, state.calibration), ctx
+        prepared, Processed(kept, stand, names, fitted.counting, state.calibration), ctx
     )

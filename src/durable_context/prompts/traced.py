@@ -1,23 +1,37 @@
-"""What became of a prompt's messages in a pipeline: kept, changed, left out or added."""
+"""What became of a prompt's messages in a pipeline: kept, changed, moved, left out or added."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-from durable_context.errors import InvalidTurn, ProcessorError
+from durable_context.errors import IncompleteToolExchange, InvalidTurn, ProcessorError
 from durable_context.models import Message
-from durable_context.processors.history import Record, field, role_of, stays
-from durable_context.text import clean, clean_values
+from durable_context.processors.history import Record, calls_of, field, role_of, stays
+from durable_context.showing import shown
+from durable_context.text import clean
 from durable_context.turns.messages import parse_message
 from durable_context.turns.pairing import with_results
 from durable_context.turns.sendable import sendable, to_openai
 
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+
+
+class Given(dict[str, Any]):
+    """A message as processors get it. Copies of it know where it stood."""
+
+    def __init__(self, message: Mapping[str, Any], origin: int) -> None:
+        super().__init__(message)
+        self.origin = origin
+
 
 class Kept(NamedTuple):
-    """A message as it is to be sent. `origin` is its position before, None if it was added."""
+    """A message as it is to be sent. `origin` is its position before, None if it was added; `sure`,
+    unless that is told from its role and place alone.
+    """
 
     message: dict[str, Any]
     origin: int | None
     changed: bool
+    sure: bool = True
 
 
 def traced(
@@ -27,14 +41,23 @@ def traced(
 
     Raises ProcessorError if our own blocks are not as they were, InvalidTurn if it cannot be sent.
     """
-    origins = _origins(given, after)
+    known = _known(originals, given, after)
+    origins = _likely(given, after, known)
     kept = [
-        _kept(originals, message, origin) for message, origin in zip(after, origins, strict=True)
+        _kept(originals, message, position, origin, sure=known[position] is not None)
+        for position, (message, origin) in enumerate(zip(after, origins, strict=True))
     ]
     _check_records(given, kept)
-    if any(one.changed for one in kept) or len(kept) != len(originals):
+    if not is_untouched(kept, originals):
         _check_sendable(kept)
     return kept
+
+
+def is_untouched(kept: Sequence[Kept], originals: Sequence[object]) -> bool:
+    """Whether all is as it was, in the same order."""
+    return len(kept) == len(originals) and all(
+        one.origin == position and not one.changed for position, one in enumerate(kept)
+    )
 
 
 def as_message(message: Mapping[str, Any], position: int = 0) -> Message:
@@ -44,67 +67,113 @@ def as_message(message: Mapping[str, Any], position: int = 0) -> Message:
     return parse_message(message, position)
 
 
-def _origins(given: Sequence[dict[str, Any]], after: Sequence[Any]) -> list[int | None]:
-    """Where each comes from: the very object, or else the nearest before the next one of the same
-    role and calls. Processors leave out the oldest, so it is looked for from the end.
+def _known(
+    originals: Sequence[dict[str, Any]], given: Sequence[dict[str, Any]], after: Sequence[Any]
+) -> list[int | None]:
+    """Where each certainly comes from: the very object, a copy that knows, or an equal message."""
+    places = {id(message): position for position, message in enumerate(given)}
+    free = dict.fromkeys(range(len(given)))
+    found: list[int | None] = []
+    for message in after:
+        origin = places.get(id(message), message.origin if isinstance(message, Given) else None)
+        found.append(origin if origin in free else None)
+        free.pop(found[-1], None)  # type: ignore[arg-type]
+    for place, message in enumerate(after):
+        if found[place] is None:
+            found[place] = next((n for n in free if originals[n] == message), None)
+            free.pop(found[place], None)  # type: ignore[arg-type]
+    return found
+
+
+def _likely(
+    given: Sequence[dict[str, Any]], after: Sequence[Any], known: Sequence[int | None]
+) -> list[int | None]:
+    """The others: the last one of the same role and calls between those beside it. Processors leave
+    out the oldest.
     """
-    positions = {id(message): position for position, message in enumerate(given)}
-    found = [positions.pop(id(message), None) for message in after]
-    free = sorted(positions.values(), reverse=True)
+    found = list(known)
+    taken = {origin for origin in known if origin is not None}
     following = len(given)
     for place in range(len(after) - 1, -1, -1):
-        origin = found[place]
-        if origin is None:
+        if found[place] is None:
+            before = next((o for o in reversed(found[:place]) if o is not None), -1)
             like = _shape(after[place])
-            earlier = max((o for o in found[:place] if o is not None), default=-1)
-            origin = next(
-                (n for n in free if earlier < n < following and _shape(given[n]) == like), None
-            )
-            if origin is not None:
-                free.remove(origin)
-                found[place] = origin
-        following = following if origin is None else origin
+            between = range(following - 1, before, -1)
+            alike = (n for n in between if n not in taken and _shape(given[n]) == like)
+            found[place] = next(alike, None)
+        origin = found[place]
+        if origin is not None:
+            taken.add(origin)
+            following = origin
     return found
 
 
 def _shape(message: Any) -> tuple[str, Any, list[Any]]:
-    calls = [field(call, "id") for call in field(message, "tool_calls") or ()]
-    return role_of(message), field(message, "tool_call_id"), calls
+    calls: object = field(message, "tool_calls")
+    listed = cast("Sequence[Any]", calls) if isinstance(calls, list | tuple) else ()
+    return role_of(message), field(message, "tool_call_id"), [field(call, "id") for call in listed]
 
 
-def _kept(originals: Sequence[dict[str, Any]], message: Any, origin: int | None) -> Kept:
+def _kept(
+    originals: Sequence[dict[str, Any]],
+    message: Any,
+    position: int,
+    origin: int | None,
+    *,
+    sure: bool,
+) -> Kept:
     if origin is not None and message == originals[origin]:
         return Kept(originals[origin], origin, changed=False)
-    return Kept(_sent(message), origin, changed=True)
+    sent = _sent(message, position)
+    return Kept(sent, origin, changed=True, sure=sure or bool(calls_of(sent)))
 
 
-def _sent(message: Any) -> dict[str, Any]:
+def _sent(message: Any, position: int) -> dict[str, Any]:
     """What processors wrote is text like any other: it cannot pass for a block of ours."""
-    if role_of(message) in ("system", "developer"):
-        content = field(message, "content")
-        if not isinstance(content, str | list):
-            raise InvalidTurn(f"a system message says {content!r:.80}; it must be text or parts")
-        return {"role": role_of(message), "content": clean_values(cast("object", content))}
     if isinstance(message, Record):
         return dict(message)
-    return to_openai(sendable(parse_message(message, 0)))
+    if role_of(message) not in _ROLES:
+        raise InvalidTurn(
+            f"message {position} has role {role_of(message)!r:.80}; allowed are {', '.join(_ROLES)}"
+        )
+    if stays(message):
+        return {"role": "system", "content": clean(_system_text(message, position))}
+    return to_openai(sendable(parse_message(message, position)))
+
+
+def _system_text(message: Any, position: int) -> str:
+    content: object = field(message, "content")
+    if isinstance(content, str):
+        return content
+    parts = cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
+    texts = [field(part, "text") if field(part, "type") == "text" else None for part in parts]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise InvalidTurn(
+            f"message {position} is of the system and says {shown(cast(object, content))}; it must be text or"
+            " text parts"
+        )
+    return "\n".join(cast("list[str]", texts))
 
 
 def _check_records(given: Sequence[dict[str, Any]], kept: Sequence[Kept]) -> None:
-    whole = {one.origin for one in kept if not one.changed}
-    for position, message in enumerate(given):
-        if isinstance(message, Record) and position not in whole:
-            shown = clean(str(message["content"]))[:60]
+    records = [n for n, message in enumerate(given) if isinstance(message, Record)]
+    left = [one.origin for one in kept if one.origin in records and not one.changed]
+    for position, record in enumerate(records):
+        if left[position : position + 1] != [record]:
+            what = clean(str(given[record]["content"]))[:60]
             raise ProcessorError(
-                f"a processor changed or left out message {position} of the prompt, {shown!r}: what"
-                " stands for earlier turns must stay as it is"
+                f"a processor changed, moved or left out message {record} of the prompt, {what!r}:"
+                " what stands for earlier turns must stay as it is"
             )
 
 
 def _check_sendable(kept: Sequence[Kept]) -> None:
     if not kept:
         raise InvalidTurn("nothing is left of it")
-    with_results(list(_messages(kept)), "complete")
+    try:
+        with_results(list(_messages(kept)), "complete")
+    except IncompleteToolExchange as error:
+        raise InvalidTurn(f"tool calls {list(error.call_ids)!r:.200} have no result") from error
 
 
 def _messages(kept: Sequence[Kept]) -> Iterator[Message]:
