@@ -1,10 +1,12 @@
 """Processors that change a context at certain events, and the pipeline that calls them in order."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
 from durable_context.errors import ProcessorError
+from durable_context.showing import shown
 
 if TYPE_CHECKING:
     from durable_context.processors.context import Context
@@ -26,7 +28,7 @@ class ContextProcessor(ABC):
 
     def __init__(self, event: str, *, name: str | None = None) -> None:
         if not isinstance(event, str) or not event:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ProcessorError(f"event must be a non-empty string, not {event!r:.80}")
+            raise ProcessorError(f"event must be a non-empty string, not {shown(event)}")
         self._event = event
         self._name = name or type(self).__name__
 
@@ -53,9 +55,8 @@ class ProcessorPipeline:
         self._processors: dict[str, list[ContextProcessor]] = {}
 
     def register(self, processor: ContextProcessor) -> "ProcessorPipeline":
-        """Returns the pipeline. One that is registered twice runs twice."""
-        if not isinstance(processor, ContextProcessor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ProcessorError(f"{processor!r:.80} is no ContextProcessor")
+        """Returns the pipeline. One that is registered twice runs twice. Raises ProcessorError."""
+        _check_processor(processor)
         self._processors.setdefault(processor.event, []).append(processor)
         return self
 
@@ -70,13 +71,14 @@ class ProcessorPipeline:
         One that is registered meanwhile is called, too, and one that is unregistered is not.
 
         What one raises is raised as it is: those after it are not called, and what those before it
-        did stays.
+        did stays. Raises ProcessorError for an event, context or payload that is none.
         """
+        _check_fired(event, ctx, payload)
         given: dict[str, Any] = {} if payload is None else payload
         called: list[ContextProcessor] = []
         while (processor := self._next(event, called)) is not None:
             called.append(processor)
-            await processor.process(ctx, given)
+            await _run(processor, ctx, given)
 
     def _next(self, event: str, called: Sequence[ContextProcessor]) -> ContextProcessor | None:
         """Looked for anew each time: one may register others, or unregister itself or others."""
@@ -108,3 +110,36 @@ class ProcessorPipeline:
 
     def __repr__(self) -> str:
         return f"ProcessorPipeline(events={list(self._processors)!r}, total={len(self)})"
+
+
+def is_context(value: object) -> bool:
+    """What has a state and a configuration, as `Context` does."""
+    return hasattr(value, "state") and hasattr(value, "config")
+
+
+def _check_processor(processor: object) -> None:
+    if not isinstance(processor, ContextProcessor):
+        raise ProcessorError(f"{shown(processor)} is no ContextProcessor")
+    if not (hasattr(processor, "event") and hasattr(processor, "name")):
+        raise ProcessorError(
+            f"{type(processor).__name__} has no event; its __init__ must call"
+            " super().__init__(event)"
+        )
+
+
+def _check_fired(event: object, ctx: object, payload: object) -> None:
+    if not isinstance(event, str):
+        raise ProcessorError(f"event={shown(event)}; it must be text, such as {PRE_LLM_CALL!r}")
+    if not is_context(ctx):
+        raise ProcessorError(f"ctx={shown(ctx)}; it must be a Context")
+    if payload is not None and not isinstance(payload, MutableMapping):
+        raise ProcessorError(f"payload={shown(payload)}; it must be a dict or None")
+
+
+async def _run(processor: ContextProcessor, ctx: "Context", payload: dict[str, Any]) -> None:
+    running: object = processor.process(ctx, payload)
+    if not isawaitable(running):
+        raise ProcessorError(
+            f"process of {shown(processor)} returned {shown(running)}; it must be `async def`"
+        )
+    await running
