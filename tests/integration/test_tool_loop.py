@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from durable_context import ContextClient
+from durable_context import ContextClient, get_context_tools, processors, run_tool_call
 from durable_context.database import Pool
+from durable_context.processors import Context, ProcessorPipeline, ToolResultOffloader
 from tests.cli.running import Ended, run_process
 from tests.compacting import compact_all
 from tests.model_server import ModelServer, ReceivedRequest, Reply
@@ -141,3 +142,30 @@ async def test_a_budget_that_is_too_small_is_said_and_no_model_is_asked(
     assert ended.code == 1
     assert "No answer" in ended.out
     assert server.count == 0
+
+
+async def test_a_models_calls_of_the_branchs_tools_and_of_a_contexts_are_answered_in_one_loop(
+    client: ContextClient,
+):
+    branch = await client.open_branch("c")
+    pipeline = ProcessorPipeline().register(ToolResultOffloader(max_size=200))
+    turn = await branch.record_turn(
+        [{"role": "user", "content": "Fetch the stock."}, *exchange("a", LINES)], pipeline=pipeline
+    )
+    handle = re.search(r"handle=(off_[0-9a-f]{12})", str(turn.messages[-1].content))
+    assert handle
+    ctx = await Context.from_branch(branch)
+    bound = [tool.bind(ctx) for tool in processors.get_context_tools()]
+    tools = [*get_context_tools(branch), *bound]
+    asked = calls(
+        reload_offloaded={"handle": handle[1]},
+        search_history={"query": "pallet P00450"},
+        add_todo={"item": "look at P00450"},
+        find_it={},
+    )
+    said = [(await run_tool_call(tools, call))["content"] for call in asked["tool_calls"]]
+    assert said[0] == LINES
+    assert "P00450" in said[1]
+    assert said[2] == "Added todo: look at P00450"
+    assert said[3].endswith("expand_summary, add_todo, complete_todo, get_todo, reload_offloaded.")
+    assert len({tool.to_openai()["function"]["name"] for tool in tools}) == len(tools)

@@ -1,5 +1,7 @@
 """The tools a model has for the context it works in."""
 
+import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from durable_context.errors import ContextError
 from durable_context.processors.context import Context
 from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.tools import StateTool, get_context_tools
+from durable_context.tools.context_tools import run_tool_call
 
 
 def tool(name: str, ctx: Context | None = None) -> StateTool:
@@ -56,9 +59,27 @@ def test_schemas_name_the_arguments_and_never_the_context() -> None:
     assert "required" not in tool("get_todo").parameters
 
 
-def test_to_schema_is_what_openai_takes() -> None:
+@pytest.mark.parametrize("ctx", [None, "task-1", {"todos": []}])
+def test_a_tool_is_bound_to_a_context_only(ctx: Any) -> None:
+    with pytest.raises(ContextError, match=r"^ctx=.*; it must be a Context$"):
+        tool("add_todo").bind(ctx)
+
+
+async def test_what_has_a_state_and_a_config_is_a_context() -> None:
+    ctx = Context("task-1")
+    alike: Any = SimpleNamespace(state=ctx.state, config=ctx.config)
+    assert await tool("add_todo").bind(alike).execute(item="A") == "Added todo: A"
+
+
+def test_openai_and_anthropic_take_the_tool_each_in_its_form() -> None:
     add = tool("add_todo")
-    assert add.to_schema() == {
+    assert add.to_anthropic() == {
+        "name": "add_todo",
+        "description": add.description,
+        "input_schema": add.parameters,
+    }
+    assert add.to_schema() == add.to_openai()
+    assert add.to_openai() == {
         "type": "function",
         "function": {
             "name": "add_todo",
@@ -137,6 +158,42 @@ async def test_wrong_arguments_are_answered_and_never_raised(
     told = await tool(name, ctx).execute(**arguments)
     assert told.startswith(f"{name} cannot do this: {answer}")
     assert ctx.state.get("todos") == [{"item": "A", "done": False}]
+
+
+@pytest.mark.parametrize("arguments", [{"item": "A"}, '{"item": "A"}'])
+async def test_a_providers_arguments_are_taken_as_an_object_and_as_text(arguments: object) -> None:
+    assert await tool("add_todo", Context("task-1")).answer(arguments) == "Added todo: A"
+
+
+@pytest.mark.parametrize("arguments", [None, "", "{}", {}])
+async def test_a_tool_without_arguments_is_called_in_any_way(arguments: object) -> None:
+    assert await tool("get_todo", todo("A")).answer(arguments) == "0. [ ] A"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ("{broken", "the arguments are no JSON"),
+        ("[1]", "the arguments are [1]; they must be a JSON object"),
+        (7, "the arguments are 7; they must be a JSON object"),
+        ('{"item": "", "\\ud800": 1}', "item is ''; there is no argument"),
+    ],
+)
+async def test_arguments_that_are_none_are_answered_in_words_that_can_be_sent(
+    arguments: object, answer: str
+) -> None:
+    told = await tool("add_todo", Context("task-1")).answer(arguments)
+    assert told.startswith(f"add_todo cannot do this: {answer}")
+    assert told.encode()
+
+
+async def test_a_models_call_is_answered_with_a_tool_message() -> None:
+    ctx = Context("task-1")
+    tools = [each.bind(ctx) for each in get_context_tools()]
+    arguments = json.dumps({"item": "A"})
+    call = {"id": "c1", "function": {"name": "add_todo", "arguments": arguments}}
+    said = {"role": "tool", "tool_call_id": "c1", "content": "Added todo: A"}
+    assert await run_tool_call(tools, call) == said
 
 
 async def test_the_reload_tool_answers_with_the_whole_content() -> None:

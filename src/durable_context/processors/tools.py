@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_context.errors import ContextError, InvalidArgument
 from durable_context.processors.offloaded import RELOAD_TOOL, offloaded_content
+from durable_context.processors.pipeline import is_context
 from durable_context.showing import shown
-from durable_context.tools.arguments import checked, closed_object, integer, text
+from durable_context.tools.arguments import (
+    checked,
+    closed_object,
+    integer,
+    parse_arguments,
+    text,
+)
 
 if TYPE_CHECKING:
     from durable_context.processors.context import Context
@@ -41,12 +48,19 @@ class StateTool:
         return schema
 
     def bind(self, ctx: "Context") -> "StateTool":
-        """Returns the tool, which belongs to that context from now on."""
+        """Returns the tool, which belongs to that context from now on. Raises ContextError."""
+        if not is_context(ctx):
+            raise ContextError(f"ctx={shown(ctx)}; it must be a Context")
         self._ctx = ctx
         return self
 
     async def execute(self, /, **arguments: object) -> str:
-        """The answer. Wrong arguments are answered, never raised, since they are the model's.
+        """The answer to these arguments, as `answer` gives it."""
+        return await self.answer(arguments)
+
+    async def answer(self, arguments: object) -> str:
+        """The answer to arguments as a provider hands them over: an object, or its JSON text.
+        Wrong ones are answered, never raised, since they are the model's.
 
         Raises ContextError where no context is bound, or its state is not what the tool wrote; what
         reading artifacts raises where they cannot be reached.
@@ -56,19 +70,30 @@ class StateTool:
                 f"Tool {self.name!r} requires a bound context (call .bind(ctx) first)"
             )
         try:
-            given = checked(arguments, self._schema)
+            given = checked(parse_arguments(arguments), self._schema)
         except InvalidArgument as error:
             return f"{self.name} cannot do this: {error}"
         return await self._answer(self._ctx, **given)
 
-    def to_schema(self) -> dict[str, Any]:
-        """The tool as OpenAI's chat completions take it."""
+    def to_openai(self) -> dict[str, Any]:
+        """The tool as OpenAI's chat completions take it, and as `Budget(tools=...)` counts it."""
         function = {
             "name": self.name,
             "description": self.description,
             "parameters": self.parameters,
         }
         return {"type": "function", "function": function}
+
+    def to_schema(self) -> dict[str, Any]:
+        """The same, by the name it has in the original."""
+        return self.to_openai()
+
+    def to_anthropic(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.parameters,
+        }
 
     def __repr__(self) -> str:
         return f"StateTool({self.name!r})"

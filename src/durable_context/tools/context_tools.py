@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from durable_context.errors import ArtifactNotFound, InvalidArgument
 from durable_context.models import ToolCall
@@ -29,6 +29,19 @@ OVERHEAD = 100
 offloaded as an artifact again.
 """
 MOST_HITS = 20
+
+
+class Tool(Protocol):
+    """What `run_tool_call` asks: a ContextTool, a bound tool of `durable_context.processors`, or
+    one of yours.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def answer(self, arguments: object) -> str:
+        """`arguments` as a provider hands them over: an object, or its JSON text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +113,7 @@ def answer_tokens(policy: CompactionPolicy) -> int:
     return max(policy.offload_tokens - OVERHEAD, SMALLEST_ANSWER)
 
 
-async def run_tool_call(tools: Sequence[ContextTool], call: object) -> dict[str, Any]:
+async def run_tool_call(tools: Sequence[Tool], call: object) -> dict[str, Any]:
     """The tool message that answers a call: to send, and to record.
 
     `call` is an OpenAI tool call (a dict, an SDK object or a ToolCall) or an Anthropic tool_use
