@@ -2,13 +2,20 @@
 so that they are found again without having been stored anew.
 """
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from durable_context.artifacts.contents import decoded
-from durable_context.models import Message
+from durable_context.errors import (
+    ArtifactDamaged,
+    ArtifactNotFound,
+    ArtifactStoreUnavailable,
+)
+from durable_context.models import BranchState, Message, Turn
 from durable_context.processors.markers import handle_of
-from durable_context.text import clean
+from durable_context.text import clean, message_text
+from durable_context.turns.sendable import sendable
 
 if TYPE_CHECKING:
     from durable_context.branch import Branch
@@ -17,31 +24,82 @@ TURNS: Final = 64
 """Newest turns that are looked through: prompts show fewer as they were recorded."""
 
 
-async def recorded_content(branch: "Branch", handle: str) -> str | None:
-    """The text of a message of the newest turns that a prompt shows under this handle.
+class _Wanted(NamedTuple):
+    """A handle, and the ids of the branches it may be of."""
 
-    Raises ArtifactDamaged, ArtifactStoreUnavailable, DatabaseUnavailable.
+    handle: str
+    branches: Collection[str]
+
+    def __contains__(self, text: object) -> bool:
+        return isinstance(text, str) and any(
+            handle_of(text, branch) == self.handle for branch in self.branches
+        )
+
+
+async def recorded_content(branch: "Branch", handle: str) -> str | None:
+    """The text of a message that prompts of the branch, or of one it was forked from, show under
+    this handle.
+
+    What cannot be read is passed over: only where nothing else has the handle, ArtifactDamaged or
+    ArtifactStoreUnavailable is raised. Raises DatabaseUnavailable.
     """
-    scope = str(branch.branch_uuid)
-    for turn in reversed(await branch.newest_turns(TURNS)):
-        for message in turn.messages:
-            async for text in _texts(branch, message):
-                if handle_of(text, scope) == handle:
-                    return text
+    newest = await branch.newest_turns(TURNS)
+    found = await _inline(newest, _Wanted(handle, [str(branch.branch_uuid)]))
+    if found is not None:
+        return found
+    state = await branch.inspect()
+    wanted = _Wanted(handle, [str(each.branch_uuid) for each in state.lineage])
+    newest = [*await _run_start(branch, state), *newest]
+    found = await _inline(newest, wanted)
+    return await _kept(branch, newest, wanted) if found is None else found
+
+
+async def _run_start(branch: "Branch", state: BranchState) -> Sequence[Turn]:
+    """The turn with the task of the open run, which prompts show however long ago it was."""
+    begun = state.open_run_turn
+    return () if begun is None else await branch.turns(begun, begun)
+
+
+async def _inline(turns: Sequence[Turn], wanted: _Wanted) -> str | None:
+    def search() -> str | None:
+        shown = (text for turn in reversed(turns) for one in turn.messages for text in _texts(one))
+        return next((text for text in shown if text in wanted), None)
+
+    return await asyncio.to_thread(search)
+
+
+def _texts(message: Message) -> Iterator[str]:
+    """What prompts show of it: each text, and all together where a view takes their place."""
+    said = sendable(message)
+    yield message_text(said)
+    for part in said.content if isinstance(said.content, tuple) else ():
+        if part["type"] == "text":
+            yield part["text"]
+
+
+async def _kept(branch: "Branch", turns: Sequence[Turn], wanted: _Wanted) -> str | None:
+    """The same in artifacts that stand for texts."""
+    unread: Exception | None = None
+    for turn in reversed(turns):
+        for artifact in (found for message in turn.messages for found in _artifacts(message)):
+            try:
+                content = (await branch.load_artifact(artifact)).content
+            except ArtifactNotFound:
+                continue
+            except (ArtifactDamaged, ArtifactStoreUnavailable) as error:
+                unread = unread or error
+                continue
+            text = clean(content if isinstance(content, str) else decoded(content))
+            if text in wanted:
+                return text
+    if unread is not None:
+        raise unread
     return None
 
 
-async def _texts(branch: "Branch", message: Message) -> AsyncIterator[str]:
-    """What prompts show of it, whole and as it is stored."""
-    parts: tuple[dict[str, Any], ...] = ({"type": "text", "text": message.content or ""},)
-    artifacts = [message.artifact]
-    if isinstance(message.content, tuple):
-        parts = message.content
-        artifacts = [part.get("artifact") for part in parts]
-    for part, artifact in zip(parts, artifacts, strict=True):
-        if part["type"] != "text":
-            continue
-        yield clean(part["text"])
-        if isinstance(artifact, str):
-            content = (await branch.load_artifact(artifact)).content
-            yield clean(content if isinstance(content, str) else decoded(content))
+def _artifacts(message: Message) -> Iterator[str]:
+    if message.artifact is not None:
+        yield message.artifact
+    for part in message.content if isinstance(message.content, tuple) else ():
+        if part["type"] == "text" and isinstance(part.get("artifact"), str):
+            yield part["artifact"]
