@@ -12,6 +12,7 @@ from durable_context.models import Message, Turn
 from durable_context.policy import CompactionPolicy
 from durable_context.processors.copying import copied
 from durable_context.processors.history import (
+    called,
     calls_of,
     count_message,
     field,
@@ -85,9 +86,9 @@ def summary_message(text: str) -> dict[str, Any]:
 
 def by_rule(chain: Sequence[Any]) -> str:
     """What was called, and the beginning of each result."""
-    calls = [call for message in chain for call in calls_of(message)]
+    calls = [call for message in chain for call in called(message)]
     names = {call.id: call.name for call in calls}
-    called = ", ".join(dict.fromkeys(call.name for call in calls)) or "tools"
+    tools = ", ".join(dict.fromkeys(call.name for call in calls)) or "tools"
     results = [
         f"{_tool_name(message, names)}: {text_of(message)[:_SHOWN]}"
         for message in chain
@@ -96,7 +97,7 @@ def by_rule(chain: Sequence[Any]) -> str:
     if len(results) > _NEWEST:
         results = [f"{len(results) - _NEWEST} earlier ones", *results[-_NEWEST:]]
     return (
-        f"[Tool chain compressed — called {called} ({len(calls)} calls)."
+        f"[Tool chain compressed — called {tools} ({len(calls)} calls)."
         f" Results: {'; '.join(results) or 'no results'}]"
     )
 

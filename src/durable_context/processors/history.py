@@ -4,7 +4,6 @@ What belongs together stays together: a tool exchange is an assistant's calls wi
 round begins with what the user said. System messages belong to no one and are never touched.
 """
 
-import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -12,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from durable_context.errors import ProcessorError
 from durable_context.models import Message, Reasoning, ToolCall
+from durable_context.processors.changing import with_field
+from durable_context.processors.waiting import Waiting
+from durable_context.showing import shown
 from durable_context.tokens import REPLY_OVERHEAD, TokenCounter
 
 if TYPE_CHECKING:
@@ -27,6 +29,13 @@ class Record(dict[str, Any]):
     """A message that is one of our own blocks. Processors leave it alone as they do system
     messages. The type says so, since any text can be made to look like a block.
     """
+
+
+class Called(NamedTuple):
+    """A tool call, as far as its result belongs to it."""
+
+    id: str
+    name: str
 
 
 class ToolExchange(NamedTuple):
@@ -93,24 +102,44 @@ def stays(message: Any) -> bool:
 
 
 def calls_of(message: Any) -> list[ToolCall]:
-    """Tool calls in OpenAI's nested form, or flat with `name` and `arguments`."""
-    if role_of(message) != "assistant":
-        return []
-    return [_call(call) for call in field(message, "tool_calls") or ()]
+    """Tool calls in OpenAI's nested form, or flat with `name` and `arguments`. Raises
+    ProcessorError for calls that are no list and arguments that JSON cannot hold.
+    """
+    return [
+        ToolCall(id=_id(call), name=_name(call), arguments=_json(call)) for call in _calls(message)
+    ]
 
 
-def _call(call: Any) -> ToolCall:
-    inner = field(call, "function") or call
-    arguments = field(inner, "arguments")
-    return ToolCall(
-        id=str(field(call, "id") or ""),
-        name=str(field(inner, "name") or "unknown"),
-        arguments=arguments if isinstance(arguments, str) else _dumped(arguments or {}),
-    )
+def called(message: Any) -> list[Called]:
+    """The same without the arguments, which may be long."""
+    return [Called(_id(call), _name(call)) for call in _calls(message)]
 
 
-def _dumped(arguments: object) -> str:
-    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=str)
+def _calls(message: Any) -> Sequence[Any]:
+    calls = field(message, "tool_calls") if role_of(message) == "assistant" else None
+    if calls and (isinstance(calls, str | bytes) or not isinstance(calls, Sequence)):
+        raise ProcessorError(f"tool_calls={shown(calls)}; they must be a list")
+    return cast("Sequence[Any]", calls or ())
+
+
+def _id(call: Any) -> str:
+    return written(field(call, "id") or "")
+
+
+def _name(call: Any) -> str:
+    return written(field(field(call, "function") or call, "name") or "unknown")
+
+
+def _json(call: Any) -> str:
+    arguments = field(field(call, "function") or call, "arguments")
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return json.dumps(arguments or {}, ensure_ascii=False, separators=(",", ":"), default=str)
+    except Exception as error:  # odd keys, cycles, too deep, an object's own error
+        raise ProcessorError(
+            f"the arguments of {_name(call)!r:.80} are {shown(arguments)}; they must be JSON"
+        ) from error
 
 
 def text_of(message: Any) -> str:
@@ -119,9 +148,17 @@ def text_of(message: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list | tuple):
-        return str(content)
+        return written(content)
     texts = (_part(part).get("text") for part in cast("Sequence[Any]", content))
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def written(value: object) -> str:
+    """What `str` makes of it. Raises ProcessorError where it makes nothing."""
+    try:
+        return str(value)
+    except Exception as error:  # nested too deeply, too many digits, an object's own error
+        raise ProcessorError(f"{shown(value)} cannot be written as text") from error
 
 
 def _part(part: Any) -> Mapping[str, Any]:
@@ -135,18 +172,10 @@ def _part(part: Any) -> Mapping[str, Any]:
 
 
 def with_content(message: Any, content: Any) -> Any:
-    """A copy of the message with another content. The message itself stays as it is."""
-    if isinstance(message, dict):
-        copied = copy.copy(cast("dict[str, Any]", message))  # of the same type
-        copied["content"] = content
-        return copied
-    if isinstance(message, Mapping):
-        return {**cast("Mapping[str, Any]", message), "content": content}
-    if isinstance(message, Message):
-        return message.model_copy(update={"content": content})
-    changed = copy.copy(message)
-    changed.content = content
-    return changed
+    """A copy of the message with another content. The message itself stays as it is. Raises
+    ProcessorError where it cannot be copied with it.
+    """
+    return with_field(message, "content", content)
 
 
 def tool_exchanges(history: Sequence[Any]) -> list[ToolExchange]:
@@ -154,25 +183,20 @@ def tool_exchanges(history: Sequence[Any]) -> list[ToolExchange]:
     found: list[ToolExchange] = []
     position = 0
     while position < len(history):
-        calls = calls_of(history[position])
+        calls = called(history[position])
         if calls:
-            found.append(_exchange(history, position, [call.id for call in calls]))
+            found.append(_exchange(history, position, Waiting(call.id for call in calls)))
             position = found[-1].stop
         else:
             position += 1
     return found
 
 
-def _exchange(history: Sequence[Any], start: int, waiting: list[str]) -> ToolExchange:
+def _exchange(history: Sequence[Any], start: int, waiting: Waiting) -> ToolExchange:
     stop = start + 1
     for position in range(start + 1, len(history)):
         if role_of(history[position]) == "tool":
-            answered = str(field(history[position], "tool_call_id") or "")
-            if answered in waiting:
-                waiting.remove(answered)
-            elif waiting and (not answered or not all(waiting)):  # some runtimes leave ids out
-                waiting.pop(0)
-            else:
+            if not waiting.answer(written(field(history[position], "tool_call_id") or "")):
                 break
             stop = position + 1
         elif not stays(history[position]):
@@ -227,25 +251,30 @@ def _round_starts(history: Sequence[Any]) -> Iterator[int]:
 
 
 def count_message(message: Any, counter: TokenCounter) -> int:
-    """Tokens of a message with its overhead; tool calls, parts, name and reasoning included."""
+    """Tokens of a message with its overhead; tool calls, parts, name and reasoning included. Raises
+    ProcessorError for what cannot be sent.
+    """
     name, call_id = field(message, "name"), field(message, "tool_call_id")
     counted = Message.model_construct(
         role=cast(Any, role_of(message)),
         content=_countable(field(message, "content")),
-        name=None if name is None else str(name),
+        name=None if name is None else written(name),
         tool_calls=tuple(calls_of(message)),
-        tool_call_id=None if call_id is None else str(call_id),
+        tool_call_id=None if call_id is None else written(call_id),
         reasoning=tuple(_reasoning(message)),
     )
     texts = (field(message, name) for name in _SENT_ALONG)
     also = sum(counter.count(text) for text in texts if isinstance(text, str))
-    return counter.count_message(counted) + also
+    try:
+        return counter.count_message(counted) + also
+    except (TypeError, ValueError, RecursionError) as error:  # parts that are no JSON
+        raise ProcessorError(f"{shown(message)} cannot be counted: {error}") from error
 
 
 def _countable(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return tuple(map(_part, cast("Sequence[Any]", content)))
-    return content if content is None or isinstance(content, str) else str(content)
+    return content if content is None or isinstance(content, str) else written(content)
 
 
 def _reasoning(message: Any) -> Iterator[Reasoning]:

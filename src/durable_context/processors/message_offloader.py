@@ -1,12 +1,12 @@
 """Replaces oversized messages by markers that `reload_offloaded` finds their content by."""
 
 from collections.abc import Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from durable_context.artifacts.kept_once import ArtifactHolder
+from durable_context.processors.changing import with_field
 from durable_context.processors.history import (
-    calls_of,
+    called,
     field,
     in_flight,
     read_history,
@@ -124,7 +124,9 @@ class _Run:
         for position in sorted(texts, key=lambda n: -len(texts[n])):
             if left <= self._limit:
                 break
-            changed[position] = _with_text(parts[position], await self._offload(texts[position]))
+            changed[position] = with_field(
+                parts[position], "text", await self._offload(texts[position])
+            )
             left -= len(texts[position])
         return changed if left < sum(map(len, texts.values())) else []
 
@@ -152,7 +154,7 @@ def _reloaded(history: Sequence[Any]) -> set[int]:
     found: set[int] = set()
     for position in range(in_flight(history), len(history)):
         message = history[position]
-        asked_for |= {call.id for call in calls_of(message) if call.name == RELOAD_TOOL}
+        asked_for |= {call.id for call in called(message) if call.name == RELOAD_TOOL}
         if role_of(message) == "tool" and str(field(message, "tool_call_id") or "") in asked_for:
             found.add(position)
     return found
@@ -160,11 +162,3 @@ def _reloaded(history: Sequence[Any]) -> set[int]:
 
 def _text(part: Any) -> Any:
     return field(part, "text")
-
-
-def _with_text(part: Any, text: str) -> Any:
-    if isinstance(part, dict):
-        return {**cast("dict[str, Any]", part), "text": text}
-    changed = copy(part)
-    changed.text = text
-    return changed

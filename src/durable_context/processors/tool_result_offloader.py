@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import BaseModel
 
 from durable_context.artifacts.kept_once import ArtifactHolder
+from durable_context.processors.history import written
 from durable_context.processors.offloaded import (
     OFFLOADED_RESULTS,
     RELOAD_TOOL,
@@ -83,7 +84,7 @@ class ToolResultOffloader(ContextProcessor):
     def _note(self, ctx: "Context", payload: dict[str, Any], content: str, kept: Kept) -> None:
         artifact_id = payload.get("artifact_id")
         entry: dict[str, Any] = {
-            "tool_name": str(payload.get("tool_name") or _UNKNOWN),
+            "tool_name": written(payload.get("tool_name") or _UNKNOWN),
             "tool_call_id": str(payload.get("tool_call_id") or _UNKNOWN),
             "size": len(content),
             "artifact_id": str(artifact_id) if artifact_id else None,
@@ -104,13 +105,15 @@ class ToolResultOffloader(ContextProcessor):
 
 
 def plain_text(value: Any) -> str:
-    """Text as it is, bytes decoded, what JSON can hold as JSON, else what `str` makes of it."""
+    """Text as it is, bytes decoded, what JSON can hold as JSON, else what `str` makes of it. Raises
+    ProcessorError where it makes nothing.
+    """
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(cast(bytes, value)).decode(errors="replace")
     if isinstance(value, dict | list | tuple | BaseModel):
         with suppress(TypeError, ValueError, RecursionError):  # odd keys, cycles
             return json.dumps(value, ensure_ascii=False, default=_plain)
-    return str(cast(object, value))
+    return written(cast(object, value))
 
 
 def _plain(value: object) -> object:
