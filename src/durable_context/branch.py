@@ -42,6 +42,7 @@ from durable_context.models import (
     Turn,
 )
 from durable_context.policy import CompactionPolicy
+from durable_context.processors.config import ContextConfig
 from durable_context.processors.context import Context
 from durable_context.processors.pipeline import PRE_LLM_CALL, ProcessorPipeline
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
@@ -94,6 +95,7 @@ class Branch:
         query_vector: Sequence[float] | None = None,
         compact_within: timedelta | float | None = None,
         pipeline: ProcessorPipeline | None = None,
+        config: ContextConfig | None = None,
     ) -> PreparedContext | BudgetExceeded:
         """The whole next request, within budget: one database read, no model, nothing written.
 
@@ -107,9 +109,9 @@ class Branch:
         fails, takes longer or cannot be asked for, as with temporal=None, is no error: the prompt
         is made of what there is.
 
-        `pipeline`: its `pre_llm_call` processors, which must be pure, get the assembled prompt, and
-        the budget holds for what they leave of it. Raises InvalidTurn, InvalidArgument,
-        ProcessorError, and what a processor raises.
+        `pipeline`: its `pre_llm_call` processors, which must be pure, get the assembled prompt in a
+        context with `config`, and the budget holds for what they leave of it. Raises InvalidTurn,
+        InvalidArgument, ProcessorError, and what a processor raises.
         """
         check_budget(budget)
         check_turn("at_turn", at_turn)
@@ -117,7 +119,7 @@ class Branch:
         if compact_within is not None:
             within = positive_seconds(compact_within, "compact_within")
         vector = None if query_vector is None else checked_vector(query_vector)
-        processing = self._processing(pipeline)
+        processing = self._processing(pipeline, config)
         message, waiting = user_message_of(user_message), exchanges(pending)
         call = NextCall(message, waiting, budget, at_turn, vector, processing)
         return await prepare(self._resources, self._request("request"), call, within)
@@ -136,6 +138,7 @@ class Branch:
         expected_head: int | None = None,
         on_conflict: OnConflict = "error",
         pipeline: ProcessorPipeline | None = None,
+        config: ContextConfig | None = None,
     ) -> Turn:
         """Record one turn: the new exchange, as `Message`s or in the format of OpenAI's chat or
         Responses API, of Anthropic or of Gemini, as dicts or as their packages' objects.
@@ -144,7 +147,8 @@ class Branch:
         it. It is idempotent by `turn_key` (a retry needs the same key). With `prepared` or
         `expected_head` the branch must still stand where the prompt was made, unless
         `on_conflict="append"`. Temporal is told and not waited for. `pipeline`: each tool's result
-        is recorded as `post_tool_call` leaves it, and what that offloads as artifacts of the turn.
+        is recorded as `post_tool_call` leaves it, in a context with `config`, and what that
+        offloads as artifacts of the turn.
         Raises InvalidTurn, IncompleteToolExchange, InvalidId, TurnKeyConflict, HeadConflict,
         UnknownBranch, ArtifactTooLarge, ArtifactStoreUnavailable, and what a processor raises.
         """
@@ -158,10 +162,10 @@ class Branch:
             if value is not None:
                 check_json_object(value, name)
         expected = head_expected(self._row, prepared, expected_head, on_conflict)
-        check_pipeline(pipeline)
+        check_pipeline(pipeline, config)
         exchange, originals = turn_messages(messages, outcome), ()
         if pipeline is not None:
-            exchange, originals = await processed_results(self, pipeline, exchange)
+            exchange, originals = await processed_results(self, pipeline, exchange, config)
         new = NewTurn(
             exchange,
             turn_key or uuid4().hex,
@@ -182,12 +186,14 @@ class Branch:
             self._hint(recorded.turn_no)
         return turn
 
-    def _processing(self, pipeline: ProcessorPipeline | None) -> Processing | None:
-        check_pipeline(pipeline)
+    def _processing(
+        self, pipeline: ProcessorPipeline | None, config: ContextConfig | None
+    ) -> Processing | None:
+        check_pipeline(pipeline, config)
         if pipeline is None or not pipeline.has_processors(PRE_LLM_CALL):
             return None
         check_pure(pipeline)
-        return Processing(pipeline, partial(Context.over, self))
+        return Processing(pipeline, partial(Context.over, self, config=config))
 
     async def _tell_pending(self) -> None:
         """Events that prepare(), which writes nothing, left for the next write."""

@@ -58,12 +58,18 @@ class Context:
 
     @classmethod
     def over(
-        cls, branch: "Branch", history: Sequence[Any], *, recording: bool = False
+        cls,
+        branch: "Branch",
+        history: Sequence[Any],
+        *,
+        config: ContextConfig | None = None,
+        recording: bool = False,
     ) -> "Context":
         """A context over a durable branch with this history. `recording`: what is offloaded in it
         is recorded with a turn, and not before.
         """
-        context = cls(str(branch.branch_uuid), state=ContextState({HISTORY: list(history)}))
+        state = ContextState({HISTORY: list(history)})
+        context = cls(str(branch.branch_uuid), config=config, state=state)
         context._branch = branch
         context._recording = recording
         return context

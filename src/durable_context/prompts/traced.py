@@ -3,9 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
+from durable_context.artifacts.media import is_stored_part, part_reference
 from durable_context.errors import IncompleteToolExchange, InvalidTurn, ProcessorError
 from durable_context.models import Message
-from durable_context.processors.history import Record, calls_of, field, role_of, stays
+from durable_context.processors.history import (
+    Record,
+    calls_of,
+    field,
+    role_of,
+    stays,
+    with_content,
+)
 from durable_context.showing import shown
 from durable_context.text import clean
 from durable_context.turns.messages import parse_message
@@ -41,13 +49,14 @@ def traced(
 
     Raises ProcessorError if our own blocks are not as they were, InvalidTurn if it cannot be sent.
     """
-    known = _known(originals, given, after)
+    said = [_referring(message) for message in after]
+    known = _known(originals, given, after, said)
     origins = _likely(given, after, known)
     kept = [
         _kept(originals, message, position, origin, sure=known[position] is not None)
-        for position, (message, origin) in enumerate(zip(after, origins, strict=True))
+        for position, (message, origin) in enumerate(zip(said, origins, strict=True))
     ]
-    _check_records(given, kept)
+    _check_records(given, after, kept)
     if not is_untouched(kept, originals):
         _check_sendable(kept)
     return kept
@@ -67,8 +76,24 @@ def as_message(message: Mapping[str, Any], position: int = 0) -> Message:
     return parse_message(message, position)
 
 
+def _referring(message: Any) -> Any:
+    """With the text that stands for each image or file in its place again."""
+    content: object = field(message, "content")
+    if not isinstance(content, list):
+        return message
+    return with_content(message, [_reference(part) for part in cast("list[Any]", content)])
+
+
+def _reference(part: Any) -> Any:
+    stored: Any = part if isinstance(part, Mapping) else {}
+    return {"type": "text", "text": part_reference(stored)} if is_stored_part(stored) else part
+
+
 def _known(
-    originals: Sequence[dict[str, Any]], given: Sequence[dict[str, Any]], after: Sequence[Any]
+    originals: Sequence[dict[str, Any]],
+    given: Sequence[dict[str, Any]],
+    after: Sequence[Any],
+    said: Sequence[Any],
 ) -> list[int | None]:
     """Where each certainly comes from: the very object, a copy that knows, or an equal message."""
     places = {id(message): position for position, message in enumerate(given)}
@@ -78,7 +103,7 @@ def _known(
         origin = places.get(id(message), message.origin if isinstance(message, Given) else None)
         found.append(origin if origin in free else None)
         free.pop(found[-1], None)  # type: ignore[arg-type]
-    for place, message in enumerate(after):
+    for place, message in enumerate(said):
         if found[place] is None:
             found[place] = next((n for n in free if originals[n] == message), None)
             free.pop(found[place], None)  # type: ignore[arg-type]
@@ -148,23 +173,37 @@ def _system_text(message: Any, position: int) -> str:
     parts = cast("Sequence[Any]", content) if isinstance(content, list | tuple) else ()
     texts = [field(part, "text") if field(part, "type") == "text" else None for part in parts]
     if not texts or not all(isinstance(text, str) for text in texts):
+        what = shown(cast(object, content))
         raise InvalidTurn(
-            f"message {position} is of the system and says {shown(cast(object, content))}; it must be text or"
-            " text parts"
+            f"message {position} is of the system and says {what}; it must be text or text parts"
         )
     return "\n".join(cast("list[str]", texts))
 
 
-def _check_records(given: Sequence[dict[str, Any]], kept: Sequence[Kept]) -> None:
-    records = [n for n, message in enumerate(given) if isinstance(message, Record)]
-    left = [one.origin for one in kept if one.origin in records and not one.changed]
-    for position, record in enumerate(records):
-        if left[position : position + 1] != [record]:
-            what = clean(str(given[record]["content"]))[:60]
+def _check_records(
+    given: Sequence[dict[str, Any]], after: Sequence[Any], kept: Sequence[Kept]
+) -> None:
+    """Each is there once, as it was, with nothing moved past it."""
+    places = {one.origin: place for place, one in enumerate(kept) if not one.changed}
+    for origin, message in enumerate(given):
+        place = places.get(origin)
+        if isinstance(message, Record) and (place is None or _passed(kept, place, origin)):
+            what = clean(str(message["content"]))[:60]
             raise ProcessorError(
-                f"a processor changed, moved or left out message {record} of the prompt, {what!r}:"
-                " what stands for earlier turns must stay as it is"
+                f"a processor changed, moved or left out message {origin} of the prompt, {what!r}:"
+                " what stands for earlier turns, and the task, must stay as they are"
             )
+    for message, one in zip(after, kept, strict=True):
+        if isinstance(message, Record) and one.origin is None:
+            raise ProcessorError("a processor added a message of ours a second time")
+
+
+def _passed(kept: Sequence[Kept], place: int, origin: int) -> bool:
+    return any(
+        one.origin is not None and (one.origin < origin) != (other < place)
+        for other, one in enumerate(kept)
+        if other != place
+    )
 
 
 def _check_sendable(kept: Sequence[Kept]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from durable_context.artifacts.offloading import Original
 from durable_context.errors import ProcessorError
 from durable_context.models import Message
+from durable_context.processors.config import ContextConfig
 from durable_context.processors.context import Context
 from durable_context.processors.offloaded import offloaded_results
 from durable_context.processors.pipeline import POST_TOOL_CALL, ProcessorPipeline
@@ -26,13 +27,16 @@ class ProcessedTurn(NamedTuple):
 
 
 async def processed_results(
-    branch: "Branch", pipeline: ProcessorPipeline, messages: Sequence[Message]
+    branch: "Branch",
+    pipeline: ProcessorPipeline,
+    messages: Sequence[Message],
+    config: ContextConfig | None = None,
 ) -> ProcessedTurn:
     """Each result that came, fired in order, in one context. Raises what a processor raises."""
     if not pipeline.has_processors(POST_TOOL_CALL):
         return ProcessedTurn(tuple(messages), ())
     history = [to_openai(sendable(message)) for message in messages]
-    ctx = Context.over(branch, history, recording=True)
+    ctx = Context.over(branch, history, config=config, recording=True)
     processed: list[Message] = []
     originals: list[Original] = []
     for position, (message, name) in enumerate(_named(messages)):
