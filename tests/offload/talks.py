@@ -108,3 +108,13 @@ class Scripted:
 
 async def offload(messages: Sequence[dict[str, Any]], **parameters: Any) -> OffloadResult:
     return await ContextOffloadOp(**parameters).run(list(messages))
+
+
+async def compress(messages: Any, tmp_path: Path, **parameters: Any) -> OffloadResult:
+    given: dict[str, Any] = {
+        "max_total_tokens": 1_000,
+        "store_dir": tmp_path,
+        "chat_id": "chat",
+        "summarizer": Short(),
+    }
+    return await offload(messages, **{"context_manage_mode": "compress"} | given | parameters)

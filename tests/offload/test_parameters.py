@@ -11,6 +11,10 @@ from durable_context.offload import ContextOffloadOp
 from tests.offload.talks import done, offload, talk
 
 
+class NoRecipe:
+    async def summarize(self, request: Any) -> None: ...
+
+
 def test_names_and_defaults_are_those_of_the_seed() -> None:
     given = inspect.signature(ContextOffloadOp).parameters
     assert {name: parameter.default for name, parameter in given.items()} == {
@@ -73,8 +77,11 @@ def test_a_chat_without_an_id_gets_one_of_its_own() -> None:
         ("store_dir", 7),
         ("store_dir", "a\0b"),
         ("store_dir", b"bytes"),
+        ("store_dir", "~nobody-of-this-name/x"),
+        ("store_dir", "\ud800x"),
         ("summarizer", "a model"),
         ("summarizer", dict),
+        ("summarizer", NoRecipe()),
         ("artifacts", object()),
     ],
 )

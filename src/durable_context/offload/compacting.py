@@ -53,6 +53,8 @@ class Compaction:
                 outcome.actions.append(kept("compact", [one], "recent"))
             else:
                 outcome.history[place] = await self._compacted(one, names.get(place), outcome)
+        if not outcome.actions:
+            outcome.actions.append(kept("compact", history, "nothing_to_replace"))
         return outcome
 
     async def _compacted(self, one: Sized, name: str | None, outcome: Outcome) -> Sized:

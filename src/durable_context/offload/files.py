@@ -99,11 +99,13 @@ def _directory(store_dir: object) -> Path:
     path: object = None
     if isinstance(store_dir, str | os.PathLike):
         path = os.fspath(cast("str | os.PathLike[str]", store_dir))
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise InvalidArgument(
-            f"store_dir={shown(cast(object, store_dir))}; it must be the path of a directory"
-        )
-    return Path(path).expanduser().absolute()
+    if isinstance(path, str) and path and "\0" not in path:
+        with suppress(RuntimeError, UnicodeEncodeError):  # ~nobody, a lone surrogate
+            os.fsencode(path)
+            return Path(path).expanduser().absolute()
+    raise InvalidArgument(
+        f"store_dir={shown(cast(object, store_dir))}; it must be the path of a directory"
+    )
 
 
 def _is_intact(path: Path, new: NewFile) -> bool:

@@ -14,6 +14,7 @@ Done = Literal["compacted", "compressed", "kept"]
 Reason = Literal[
     "over_threshold",
     "under_threshold",
+    "nothing_to_replace",
     "recent",
     "already_offloaded",
     "unanswered",

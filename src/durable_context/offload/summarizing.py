@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, cast
 from durable_context.errors import InvalidArgument, InvalidDraft, SummarizerError
 from durable_context.models import Message, Turn
 from durable_context.offload.messages import Sized, tokens_of
-from durable_context.offload.summary_block import inert
-from durable_context.processors.history import calls_of, rounds
+from durable_context.offload.summary_block import inert, parts_of
+from durable_context.processors.history import calls_of, rounds, stays
 from durable_context.redaction import redact
 from durable_context.showing import shown
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
@@ -45,11 +45,14 @@ class GroupSummarizer:
     def __init__(self, summarizer: object, encoding: str) -> None:
         if summarizer is None:
             summarizer = ExtractiveSummarizer()
-        is_ours = callable(getattr(summarizer, "summarize", None))
+        is_ours = callable(getattr(summarizer, "summarize", None)) and isinstance(
+            getattr(summarizer, "recipe", None), str
+        )
         if inspect.isclass(summarizer) or not (is_ours or callable(summarizer)):
             raise InvalidArgument(
-                f"summarizer={shown(summarizer)}; allowed are None, a Summarizer, and an async"
-                " function of a list of messages that returns text"
+                f"summarizer={shown(summarizer)}; allowed are None, a Summarizer (with `summarize`"
+                " and a text `recipe`), and an async function of a list of messages that returns"
+                " text"
             )
         self._ours = cast(Summarizer, summarizer) if is_ours else None
         self._function = cast(MessageSummarizer, summarizer)
@@ -61,14 +64,19 @@ class GroupSummarizer:
 
     async def summarize(self, group: Sequence[Sized]) -> Told:
         """Safe to show. Raises SummarizerError, whatever the summarizer raised."""
+        limit = asyncio.timeout(LONGEST_WAIT)
         try:
-            async with asyncio.timeout(LONGEST_WAIT):
+            async with limit:
                 told = await (self._asked(group) if self._ours else self._called(group))
-        except TimeoutError:
-            raise SummarizerError(f"no answer within {LONGEST_WAIT:g} s") from None
         except SummarizerError:
             raise
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            raise SummarizerError(_named(error)) from error
         except Exception as error:  # a summarizer of the caller's may raise anything
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise SummarizerError(f"no answer within {LONGEST_WAIT:g} s") from None
             raise SummarizerError(_named(error)) from error
         text = inert(told.text)
         if not any(map(str.isalnum, text)):
@@ -83,11 +91,17 @@ class GroupSummarizer:
 
     async def _called(self, group: Sequence[Sized]) -> Told:
         text = await self._function(
-            await asyncio.to_thread(_readable, [one.message for one in group])
+            await asyncio.to_thread(lambda: [_told(one.message) for one in group])
         )
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidDraft(f"the summarizer returned a {type(text).__name__}, not text")
         return Told(text, self.recipe)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled the run, and not only what a summarizer waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _draft(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraft:
@@ -120,7 +134,7 @@ def _turn(number: int, messages: Sequence[Sized], day: datetime) -> Turn:
     return Turn(
         turn_no=number,
         turn_key="group",
-        messages=tuple(_message(one.message) for one in messages),
+        messages=tuple(_message(_told(one.message)) for one in messages),
         token_count=tokens_of(messages),
         outcome="complete",
         continues=False,
@@ -135,12 +149,19 @@ def _message(message: dict[str, Any]) -> Message:
     call_id = message.get("tool_call_id")
     parts = isinstance(content, list | tuple)
     return Message(
-        role=message["role"],
+        role="assistant" if stays(message) else message["role"],
         content=tuple(cast("Sequence[dict[str, Any]]", content)) if parts else content,
         name=None if name is None else str(name),
         tool_calls=tuple(calls_of(message)),
         tool_call_id=None if call_id is None else str(call_id),
     )
+
+
+def _told(message: dict[str, Any]) -> dict[str, Any]:
+    """What a summarizer reads. Of earlier summaries it reads what they say, without our words."""
+    parts = parts_of(message.get("content"))
+    said = {"content": "\n\n".join(part.summary for part in parts)} if parts else {}
+    return _readable(message | said)
 
 
 def _readable(value: Any) -> Any:
@@ -149,12 +170,12 @@ def _readable(value: Any) -> Any:
         return redact(clean(value))
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        return {key: _readable(item) for key, item in fields.items()}
+        return {_readable(key): _readable(item) for key, item in fields.items()}
     if isinstance(value, list | tuple):
         return [_readable(item) for item in cast("list[Any]", value)]
     return value
 
 
-def _named(error: Exception) -> str:
+def _named(error: BaseException) -> str:
     said = redact(clean(one_line(str(error))))[:_ERROR_CHARACTERS]
     return f"the summarizer raised {type(error).__name__}" + (f": {said}" if said else "")
