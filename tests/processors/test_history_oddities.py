@@ -133,9 +133,18 @@ async def test_large_parts_of_all_classes_are_offloaded(part: Any):
     assert part.text == LONG
 
 
-def test_the_copy_of_any_mapping_is_a_dict():
-    message = MappingProxyType({"role": "user", "content": LONG})
-    assert with_content(message, "short") == {"role": "user", "content": "short"}
+class Marked(dict[str, Any]):
+    pass
+
+
+@pytest.mark.parametrize(("made", "expected"), [(MappingProxyType, dict), (Marked, Marked)])
+def test_the_copy_of_a_dict_is_of_its_class_and_that_of_another_mapping_is_a_dict(
+    made: Callable[[dict[str, Any]], Any], expected: type
+):
+    message = made({"role": "user", "content": LONG})
+    changed = with_content(message, "short")
+    assert (type(changed), changed) == (expected, {"role": "user", "content": "short"})
+    assert message["content"] == LONG
 
 
 @pytest.mark.parametrize("message", [Sealed("user", LONG), ("user", LONG)])
