@@ -1,5 +1,6 @@
 """A merge brings back what a child did, once, and leaves what the parent did meanwhile."""
 
+import re
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -8,6 +9,12 @@ import pytest
 from pydantic import BaseModel
 
 from durable_context.errors import ContextError
+from durable_context.processors import (
+    MessageOffloader,
+    ProcessorPipeline,
+    ToolResultOffloader,
+    reload_offloaded,
+)
 from durable_context.processors.context import Context
 from durable_context.processors.history import Record
 from durable_context.processors.state import ContextState
@@ -207,3 +214,31 @@ def test_a_number_that_must_not_be_compared_is_merged_as_any_other():
         child.state["x"], child.state["rate"] = Decimal("sNaN"), Decimal("1.00")
         parent.merge(child)
     assert parent.state["x"].is_snan() and str(parent.state["rate"]) == "1.00"
+
+
+async def test_what_parents_and_children_offloaded_is_found_after_all_merges():
+    pipeline = ProcessorPipeline()
+    pipeline.register(ToolResultOffloader(max_size=100))
+    pipeline.register(MessageOffloader(max_message_size=100))
+
+    async def offload(ctx: Context, word: str) -> list[str]:
+        payload = {"tool_result": f"{word} result " * 50, "tool_name": "find", "tool_call_id": word}
+        await pipeline.fire("post_tool_call", ctx, payload)
+        ctx.state["history"] = [{"role": "user", "content": f"{word} message " * 50}]
+        await pipeline.fire("pre_llm_call", ctx)
+        texts = [str(payload["tool_result"]), ctx.state["history"][0]["content"]]
+        return re.findall(r"off_[0-9a-f]{12}", " ".join(texts))
+
+    parent = context()
+    handles = await offload(parent, "p0")
+    children = [parent.fork(f"child {number}") for number in range(3)]
+    for child in children:
+        handles += await offload(child, child.task_id)
+    handles += await offload(parent, "p1")
+    for child in [*children, *children]:
+        parent.merge(child)
+    assert len(set(handles)) == 10
+    for handle in handles:
+        assert await reload_offloaded(parent, handle)
+    calls = [entry["tool_call_id"] for entry in parent.state["offloaded_results"]]
+    assert calls == ["p0", "p1", "child 0", "child 1", "child 2"]

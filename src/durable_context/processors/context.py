@@ -11,7 +11,7 @@ from durable_context.processors.checkpoints import Checkpoint, CheckpointStore
 from durable_context.processors.config import ContextConfig
 from durable_context.processors.copying import copied
 from durable_context.processors.history import HISTORY
-from durable_context.processors.merging import Unmerged
+from durable_context.processors.merging import Unmerged, merge_entries
 from durable_context.processors.state import ContextState
 from durable_context.processors.token_usage import check_usage
 from durable_context.showing import shown
@@ -151,13 +151,14 @@ class Context:
         """Take over what a child wrote or changed since it was forked, or merged last, and add the
         tokens it used since.
 
-        What it changed replaces what is here, in deep copies; what it left as it was replaces
-        nothing. Raises ContextError unless it is a child of this context.
+        What it changed replaces what is here, in deep copies, also what was changed here meanwhile;
+        what it left as it was replaces nothing. Originals that were offloaded, here or there, are
+        never lost. Raises ContextError unless it is a child of this context.
         """
         if not isinstance(child, Context) or child.parent is not self:  # pyright: ignore[reportUnnecessaryIsInstance]
             named = child.task_id if isinstance(child, Context) else child  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ContextError(f"Context {shown(named)} is not a child of {self._task_id!r}")
-        self._state.update(child._unmerged.take_entries(child.state))
+        merge_entries(self._state, child._unmerged.take_entries(child.state))
         self.add_tokens(child._unmerged.take_tokens(child.token_usage))
 
     def snapshot(self, *, metadata: Mapping[str, Any] | None = None) -> Checkpoint:

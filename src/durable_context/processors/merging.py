@@ -1,9 +1,16 @@
 """What a forked context has that its parent has not seen yet."""
 
-from typing import Any
+from typing import Any, Final, cast
 
 from durable_context.processors.copying import copied, same
+from durable_context.processors.offloaded import (
+    OFFLOADED_ARTIFACTS,
+    OFFLOADED_MESSAGES,
+    OFFLOADED_RESULTS,
+)
 from durable_context.processors.state import ContextState
+
+_STORES: Final = (OFFLOADED_ARTIFACTS, OFFLOADED_MESSAGES, OFFLOADED_RESULTS)
 
 
 class Unmerged:
@@ -39,3 +46,18 @@ def _changed(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
         for key, value in now.items()
         if key not in before or not same(value, before[key])
     }
+
+
+def merge_entries(state: ContextState, entries: dict[str, Any]) -> None:
+    """Replace what is in the state, but for originals: whatever one of two has offloaded, stays."""
+    for key, value in entries.items():
+        state.set(key, _united(state.get(key), value) if key in _STORES else value)
+
+
+def _united(here: Any, brought: Any) -> Any:
+    if isinstance(here, dict) and isinstance(brought, dict):
+        return {**cast("dict[str, Any]", here), **cast("dict[str, Any]", brought)}
+    if isinstance(here, list) and isinstance(brought, list):
+        known = cast("list[Any]", here)
+        return [*known, *(entry for entry in cast("list[Any]", brought) if entry not in known)]
+    return brought
