@@ -1,5 +1,6 @@
 """Chains of tool exchanges are found and replaced; all else stays."""
 
+import asyncio
 from copy import deepcopy
 from typing import Any
 
@@ -163,3 +164,19 @@ async def test_a_second_run_changes_nothing_and_asks_nobody() -> None:
     once = list(await compress(ctx, asked))
     assert await compress(ctx, asked) == once
     assert len(asked.chains) == 1
+
+
+async def test_others_get_their_turn_between_the_chains() -> None:
+    waited = 0
+
+    async def waiting() -> None:
+        nonlocal waited
+        while True:
+            waited += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(waiting())
+    chain = [ASKED, calling("a"), result("a"), DONE]
+    await DialogueCompressor().process(over(*chain * 20), {})
+    other.cancel()
+    assert waited >= 20

@@ -1,6 +1,7 @@
 """Replaces chains of tool exchanges that the model has answered by summaries."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from durable_context.models import Message
@@ -68,7 +69,9 @@ class DialogueCompressor(ContextProcessor):
         before = read_history(ctx)
         found = [each for each in chains(before) if len(each) >= self._min_tool_chain_length]
         originals = [copied([before[n] for n in each]) for each in found]
-        summaries = [await self._summary(ctx, original) for original in originals]
+        summaries = [
+            await self._summary(ctx, original) async for original in _one_by_one(originals)
+        ]
         now = [[before[n] for n in each] for each in found]
         if any(summaries) and same(now, originals):
             used = dict(zip(found, summaries, strict=True))
@@ -78,6 +81,13 @@ class DialogueCompressor(ContextProcessor):
         contents = OffloadedContents(ctx, artifacts=self._summarizer is not None)
         restored = [await _restored(message, contents) for message in chain]
         return await summary_of(restored, self._summarizer, ctx)
+
+
+async def _one_by_one(chains: Sequence[Any]) -> AsyncIterator[Any]:
+    """Thousands of summaries by rule would hold up the loop together."""
+    for chain in chains:
+        yield chain
+        await asyncio.sleep(0)
 
 
 def chains(history: Sequence[Any]) -> list[range]:
