@@ -5,6 +5,7 @@ every process and every fork finds them.
 import hashlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from durable_context.artifacts.contents import decoded, encoded
@@ -90,8 +91,8 @@ def known_contents(ctx: "Context") -> dict[str, str | None]:
     """By handle what the state knows of, None for what an artifact holds."""
     known: dict[str, str | None] = dict.fromkeys(_mapping(ctx, OFFLOADED_ARTIFACTS))
     for entry in offloaded_results(ctx):
-        if isinstance(entry.get("handle"), str):
-            known[entry["handle"]] = _text(entry.get("content"))
+        if isinstance(handle := entry.get("handle"), str):
+            known[handle] = _text(entry.get("content"))
     return known | {key: _text(value) for key, value in _mapping(ctx, OFFLOADED_MESSAGES).items()}
 
 
@@ -101,7 +102,9 @@ def offloaded_results(ctx: "Context") -> list[Mapping[str, Any]]:
     listed = cast("Sequence[object]", entries) if isinstance(entries, list | tuple) else None
     if entries is None:
         return []
-    if listed is None or not all(isinstance(entry, Mapping) for entry in listed):
+    if listed is None or not all(
+        type(each) is dict or isinstance(each, Mapping) for each in listed
+    ):
         what = shown(cast(object, entries))
         raise ContextError(f"state[{OFFLOADED_RESULTS!r}] is {what}; it must be a list of dicts")
     return list(cast("Sequence[Mapping[str, Any]]", listed))
@@ -154,10 +157,17 @@ class OffloadedContents:
     def __init__(
         self, ctx: "Context", *, artifacts: bool = True, holder: ArtifactHolder | None = None
     ) -> None:
-        self._known = known_contents(ctx)
-        self._artifacts = _mapping(ctx, OFFLOADED_ARTIFACTS)
+        self._ctx = ctx
         stores = (holder, ctx.state.get(OFFLOADED_TO), ctx.branch) if artifacts else ()
         self._stores = cast("list[ArtifactHolder]", [store for store in stores if _holds(store)])
+
+    @cached_property
+    def _known(self) -> dict[str, str | None]:
+        return known_contents(self._ctx)
+
+    @cached_property
+    def _artifacts(self) -> dict[str, Any]:
+        return _mapping(self._ctx, OFFLOADED_ARTIFACTS)
 
     async def find(self, handle: str) -> str | None:
         """The content, None if there is none. Raises ArtifactDamaged, ArtifactStoreUnavailable,

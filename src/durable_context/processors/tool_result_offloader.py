@@ -92,7 +92,7 @@ class ToolResultOffloader(ContextProcessor):
         }
         entry |= {"artifact": kept.artifact} if kept.artifact else {"content": content}
         entries = offloaded_results(ctx)
-        if entry not in entries:
+        if not any(each.get("handle") == kept.handle and each == entry for each in entries):
             ctx.state.set(OFFLOADED_RESULTS, [*entries, entry])
         if kept.artifact:
             note_artifacts(ctx, {kept.handle: kept.artifact}, self._artifacts)
