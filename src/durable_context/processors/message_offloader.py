@@ -42,7 +42,8 @@ class MessageOffloader(ContextProcessor):
 
     `[[OFFLOADED: handle=off_...]]` takes the place of the content, and all else of the message
     stays. Of content parts the largest texts go, until what is left is within the limit. Results of
-    `reload_offloaded` stay until the model has answered them.
+    `reload_offloaded` stay until the model has answered them. What `Branch.prepare` had to cut to a
+    view is offloaded as that view.
 
     Writes `state["offloaded_messages"]`, contents by handle. With `artifacts`, a branch, contents
     are artifacts named by their handles before any marker points at them, and
