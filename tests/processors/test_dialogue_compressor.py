@@ -11,6 +11,7 @@ from durable_context.models import Message, ToolCall
 from durable_context.processors.context import Context
 from durable_context.processors.dialogue_compressor import DialogueCompressor
 from durable_context.processors.history import Record
+from durable_context.tokens import token_counter
 from tests.processors.exchanges import (
     ASKED,
     DONE,
@@ -167,6 +168,7 @@ async def test_a_second_run_changes_nothing_and_asks_nobody() -> None:
 
 
 async def test_others_get_their_turn_between_the_chains() -> None:
+    token_counter("o200k_base").count("loaded before, since loading is awaited in a thread")
     waited = 0
 
     async def waiting() -> None:
