@@ -30,10 +30,8 @@ class _Wanted(NamedTuple):
     handle: str
     branches: Collection[str]
 
-    def __contains__(self, text: object) -> bool:
-        return isinstance(text, str) and any(
-            handle_of(text, branch) == self.handle for branch in self.branches
-        )
+    def is_of(self, text: str) -> bool:
+        return any(handle_of(text, branch) == self.handle for branch in self.branches)
 
 
 async def recorded_content(branch: "Branch", handle: str) -> str | None:
@@ -63,7 +61,7 @@ async def _run_start(branch: "Branch", state: BranchState) -> Sequence[Turn]:
 async def _inline(turns: Sequence[Turn], wanted: _Wanted) -> str | None:
     def search() -> str | None:
         shown = (text for turn in reversed(turns) for one in turn.messages for text in _texts(one))
-        return next((text for text in shown if text in wanted), None)
+        return next(filter(wanted.is_of, shown), None)
 
     return await asyncio.to_thread(search)
 
@@ -90,7 +88,7 @@ async def _kept(branch: "Branch", turns: Sequence[Turn], wanted: _Wanted) -> str
                 unread = unread or error
                 continue
             text = clean(content if isinstance(content, str) else decoded(content))
-            if text in wanted:
+            if wanted.is_of(text):
                 return text
     if unread is not None:
         raise unread
