@@ -85,8 +85,10 @@ def _referring(message: Any) -> Any:
 
 
 def _reference(part: Any) -> Any:
-    stored: Any = part if isinstance(part, Mapping) else {}
-    return {"type": "text", "text": part_reference(stored)} if is_stored_part(stored) else part
+    if not isinstance(part, Mapping):
+        return part
+    stored = cast("Mapping[str, Any]", part)
+    return {"type": "text", "text": part_reference(stored)} if is_stored_part(stored) else stored
 
 
 def _known(
