@@ -65,7 +65,7 @@ async def test_an_event_that_is_no_text_is_named(event: Any):
         await ProcessorPipeline().fire(event, Context("task"))
 
 
-@pytest.mark.parametrize("ctx", [None, {"history": []}, "pre_llm_call"])
+@pytest.mark.parametrize("ctx", [None, {"history": []}, "pre_llm_call", SimpleNamespace(state={})])
 async def test_a_context_that_is_none_is_named_whether_anyone_handles_the_event_or_not(ctx: Any):
     with pytest.raises(ProcessorError, match=r"^ctx=.*; it must be a Context$"):
         await ProcessorPipeline().fire("e", ctx)

@@ -3,16 +3,15 @@ so that they are found again without having been stored anew.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from durable_context.artifacts.contents import decoded
-from durable_context.errors import (
-    ArtifactDamaged,
-    ArtifactNotFound,
-    ArtifactStoreUnavailable,
-)
-from durable_context.models import BranchState, Message, Turn
+from durable_context.artifacts.contents import decoded, encoded
+from durable_context.artifacts.reading import count_lines
+from durable_context.errors import ArtifactDamaged, ArtifactStoreUnavailable
+from durable_context.models import Artifact, BranchState, Message, Turn
 from durable_context.processors.markers import handle_of
 from durable_context.text import clean, message_text
 from durable_context.turns.sendable import sendable
@@ -52,6 +51,28 @@ async def recorded_content(branch: "Branch", handle: str) -> str | None:
     return await _kept(branch, newest, wanted) if found is None else found
 
 
+def offloaded_text(handle: str, text: str) -> Artifact:
+    """A text of a turn as if it were an artifact: it is shown like one."""
+    content = encoded(text)
+    return Artifact(
+        handle=handle,
+        name=None,
+        version=None,
+        media_type="text/plain",
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        token_count=0,
+        line_count=count_lines(text),
+        width=None,
+        height=None,
+        turn_no=0,
+        source="offloaded",
+        headline=None,
+        summary=None,
+        created_at=datetime.now(UTC),
+    )
+
+
 async def _run_start(branch: "Branch", state: BranchState) -> Sequence[Turn]:
     """The turn with the task of the open run, which prompts show however long ago it was."""
     begun = state.open_run_turn
@@ -82,8 +103,6 @@ async def _kept(branch: "Branch", turns: Sequence[Turn], wanted: _Wanted) -> str
         for artifact in (found for message in turn.messages for found in _artifacts(message)):
             try:
                 content = (await branch.load_artifact(artifact)).content
-            except ArtifactNotFound:
-                continue
             except (ArtifactDamaged, ArtifactStoreUnavailable) as error:
                 unread = unread or error
                 continue
