@@ -52,12 +52,33 @@ async def test_a_retry_finds_what_is_there_and_puts_nothing_twice(branch: Branch
 
 
 async def test_two_runs_at_the_same_time_agree(branch: Branch) -> None:
-    results = await asyncio.gather(*(run(branch) for _ in range(4)))
+    results = await asyncio.gather(*(run(branch) for _ in range(8)))
     later = await run(branch)
-    for result in results:
-        for file in result.files:
-            assert await op_of(branch).load(file.reference)
-    assert later.messages in [result.messages for result in results]
+    assert {json.dumps(result.messages) for result in results} == {json.dumps(later.messages)}
+    assert [(f.reference, f.kind) for f in await op_of(branch).files()] == [
+        (file.reference, file.kind) for file in later.files
+    ]
+    for file in later.files:
+        assert await op_of(branch).load(file.reference)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_what_others_put_under_a_name_of_ours_is_no_original(
+    when: str, branch: Branch, client: ContextClient
+) -> None:
+    elsewhere = await client.open_branch("elsewhere")
+    expected = (await run(elsewhere, context_manage_mode="compact")).files
+    names = [artifact.name or "" for artifact in await elsewhere.artifacts()]
+    first = await run(branch, context_manage_mode="compact") if when == "after" else None
+    foreign = [await branch.put_artifact("foreign", name=name) for name in names]
+    found = first or await run(branch, context_manage_mode="compact")
+    assert [file.sha256 for file in found.files] == [file.sha256 for file in expected]
+    assert {f.reference for f in await op_of(branch).files()} == {f.reference for f in found.files}
+    for file in found.files:
+        assert "foreign" not in await op_of(branch).load(file.reference)
+    for artifact in foreign:
+        with pytest.raises(ArtifactNotFound):
+            await op_of(branch).load(artifact.handle)
 
 
 async def test_another_process_finds_all_of_the_chat(

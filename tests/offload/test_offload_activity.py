@@ -15,7 +15,7 @@ from temporalio.worker import Worker
 
 from activities.compaction import CompactionActivities
 from activities.offload import OffloadActivities
-from durable_context import Branch
+from durable_context import Branch, ContextClient
 from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import (
     SUMMARY_TASK_QUEUE,
@@ -25,7 +25,7 @@ from durable_context.contracts import (
 )
 from durable_context.database import Pool
 from durable_context.offload.durable import DurableOffload
-from durable_context.summarizers import Summarizer
+from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from tests.offload.offload_worker import RUNNING, STALLED, OffloadOnce, OffloadSetup
 from tests.offload.talks import Messages, Scripted, check_exchanges, talk
@@ -161,6 +161,44 @@ async def test_the_same_request_has_the_same_answer_and_asks_no_model_again(
     await check_once(branch)
 
 
+async def test_the_same_request_at_the_same_time_has_one_answer(
+    branch: Branch, offloading: Offloading, pool: Pool
+) -> None:
+    class Counting(Scripted):
+        async def summarize(self, request: SummaryRequest) -> SummaryDraft:
+            self.text = f"The user asked for shipments, {len(self.requests)}."
+            return await super().summarize(request)
+
+    request, offloads = await asked(branch), DurableOffload(pool, Counting())
+    answers = await asyncio.gather(*(offloads.run(request) for _ in range(8)))
+    assert {await offloads.run(request)} == set(answers)
+    assert (await offloads.run(request.model_copy(update={"messages": answers[0].messages}))) == (
+        answers[0].model_copy(
+            update={
+                "tokens_before": answers[0].tokens_after,
+                "compacted": 0,
+                "compressed": 0,
+                "changed": False,
+            }
+        )
+    )
+
+
+async def test_what_others_put_in_the_place_of_an_answer_is_none(
+    branch: Branch, client: ContextClient, pool: Pool
+) -> None:
+    offloads = DurableOffload(pool, ExtractiveSummarizer())
+    first = await offloads.run((await asked(branch)).model_copy(update={"chat_id": "chat"}))
+    elsewhere = await client.open_branch("elsewhere")
+    for artifact in await branch.artifacts():
+        if "answer" in (artifact.name or ""):
+            await elsewhere.put_artifact("no answer", name=artifact.name or "")
+    request = (await asked(elsewhere)).model_copy(update={"chat_id": "chat"})
+    found = await offloads.run(request)
+    assert found == first.model_copy(update={"messages": found.messages})
+    assert await read(elsewhere, found) and await offloads.run(request) == found
+
+
 async def test_a_second_run_changes_nothing(branch: Branch, offloading: Offloading) -> None:
     for ratio in (0.0, 0.75):
         request = await asked(branch, compact_ratio_threshold=ratio)
@@ -197,6 +235,7 @@ async def test_what_a_summarizer_fails_at_is_counted_and_tried_again_by_the_next
     [
         ("no JSON", "InvalidArgument"),
         ('{"role": "user"}', "InvalidArgument"),
+        ("[" * 100_000 + "]" * 100_000, "InvalidArgument"),
         ('[{"role": "robot", "content": "a secret plan"}]', "InvalidArgument"),
     ],
 )
@@ -217,6 +256,8 @@ async def test_what_are_no_messages_fails_for_good_and_is_not_quoted(
         ({"messages": "../messages"}, "ArtifactNotFound"),
         ({"branch_uuid": UUID(int=7)}, "UnknownBranch"),
         ({"tenant": "another"}, "UnknownBranch"),
+        ({"tenant": "\0"}, "InvalidId"),
+        ({"tenant": ""}, "InvalidId"),
         ({"parameters": OffloadParameters(max_total_tokens=0)}, "InvalidArgument"),
     ],
 )

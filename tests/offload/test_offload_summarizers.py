@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -187,3 +188,18 @@ async def test_what_a_summarizer_cancels_itself_cancels_no_run(tmp_path: Path) -
     found = await compress(messages, tmp_path, group_token_threshold=size, summarizer=cancelling)
     assert [f.error for f in found.failures] == ["the summarizer raised CancelledError"]
     assert found.changed and len(found.files) == 3
+
+
+async def test_without_a_model_a_summary_tells_no_date_that_nobody_said(tmp_path: Path) -> None:
+    messages = [
+        SYSTEM,
+        *chat("I flew in yesterday. The meeting (2024-02-01) is tomorrow at noon.", "Noted."),
+        *chat("Last month I was in Rome (May 2019), and two weeks ago in Oslo.", rows(400)),
+        *chat("Next year it is Peru; this weekend I rest, and on Friday I pay.", "word " * 300),
+        *chat("So?", "So."),
+    ]
+    found = await compress(messages, tmp_path, max_total_tokens=100, summarizer=None)
+    text = blocks(found)[0]
+    for said in ("yesterday.", "(2024-02-01)", "tomorrow at", "(May 2019)", "ago in", "Next year"):
+        assert said in text
+    assert "[turn 1] User: " in text and not re.search(r"\((?!2024|May)[^)]*\d{4}\b", text)

@@ -3,8 +3,11 @@ PostgreSQL, and whoever tries again finds what is done.
 """
 
 import hashlib
+from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
+
+from pydantic import ValidationError
 
 from durable_context import stored_json
 from durable_context.artifacts.contents import ContentStore
@@ -15,6 +18,7 @@ from durable_context.branch_store import BranchStore
 from durable_context.contracts import OffloadedMessages, OffloadRequest
 from durable_context.database import Pool
 from durable_context.errors import InvalidArgument
+from durable_context.ids import check_ids
 from durable_context.models import Artifact
 from durable_context.offload.op import ContextOffloadOp
 from durable_context.offload.result import OffloadResult
@@ -82,6 +86,7 @@ class DurableOffload:
         return await answers.keep(given, result)
 
     async def _artifacts(self, request: OffloadRequest) -> BranchArtifacts:
+        check_ids(tenant=request.tenant)
         figures = await BranchStore(self._pool, request.tenant).head(request.branch_uuid)
         store = ArtifactStore(self._pool, request.tenant, self._contents)
         return BranchArtifacts(store, request.branch_uuid, token_counter(figures.encoding))
@@ -98,11 +103,11 @@ class _Answers:
         self._folder = f"offloaded/{folder_of(chat_id)}"
 
     async def find(self, sha256: str) -> OffloadedMessages | None:
-        """The first, where two at once gave one each."""
-        kept = await versions(self._artifacts, self._name(sha256))
-        if not kept:
-            return None
-        return OffloadedMessages.model_validate_json(await load_kept(self._artifacts, kept[-1]))
+        """The first, where several at once gave one each."""
+        for kept in reversed(await versions(self._artifacts, self._name(sha256))):
+            with suppress(ValidationError):  # some other artifact may have that name
+                return OffloadedMessages.model_validate_json(await load_kept(self._artifacts, kept))
+        return None
 
     async def keep(self, given: Artifact, result: OffloadResult) -> OffloadedMessages:
         artifact = given
@@ -111,16 +116,19 @@ class _Answers:
             name = f"{self._folder}/{hashlib.sha256(text.encode()).hexdigest()}.json"
             artifact = await keep_once(self._artifacts, name, text, media_type=_JSON)
         answer = _answer(artifact.handle, result)
-        if not answer.failed:  # another run may do what this one could not
-            await self._keep(given.sha256, answer)
-            await self._keep(artifact.sha256, _settled(answer))
-        return answer
+        if answer.failed:  # another run may do what this one could not
+            return answer
+        await self._keep(artifact.sha256, _settled(answer))
+        return await self._keep(given.sha256, answer)
 
-    async def _keep(self, sha256: str, answer: OffloadedMessages) -> None:
-        name = self._name(sha256)
-        if not await versions(self._artifacts, name):
-            text = answer.model_dump_json()
-            await self._artifacts.put_artifact(text, name=name, media_type=_JSON)
+    async def _keep(self, sha256: str, answer: OffloadedMessages) -> OffloadedMessages:
+        """What all who ask at the same time get."""
+        found = await self.find(sha256)
+        if found is not None:
+            return found
+        text = answer.model_dump_json()
+        await self._artifacts.put_artifact(text, name=self._name(sha256), media_type=_JSON)
+        return await self.find(sha256) or answer
 
     def _name(self, sha256: str) -> str:
         asked = hashlib.sha256(f"{self._asked}\0{sha256}".encode()).hexdigest()
@@ -130,7 +138,7 @@ class _Answers:
 def _messages(text: str, handle: str) -> list[dict[str, object]]:
     try:
         return stored_json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"artifact {handle} holds no JSON: it must be messages") from error
 
 

@@ -40,11 +40,9 @@ class ArtifactOffloads:
 
     async def put(self, new: NewFile) -> StoredFile:
         """Raises ArtifactTooLarge, ArtifactStoreUnavailable, DatabaseUnavailable, UnknownBranch."""
-        name = self._prefix + new.file_name
-        await keep_once(self._branch, name, decoded(new.data), media_type=_MEDIA_TYPES[new.kind])
-        # Two at once may have put it twice: the first one counts, for both.
-        oldest = (await versions(self._branch, name))[-1]
-        return _stored(oldest, new.kind, new.name)
+        name, media_type = self._prefix + new.file_name, _MEDIA_TYPES[new.kind]
+        kept = await keep_once(self._branch, name, decoded(new.data), media_type=media_type)
+        return _stored(kept, new.kind, new.name)
 
     async def load(self, reference: str) -> str:
         """Raises ArtifactNotFound, which says the same of whatever else the branch holds,
@@ -58,18 +56,27 @@ class ArtifactOffloads:
     async def files(self) -> tuple[StoredFile, ...]:
         """Oldest first. The artifact store does not know names of tools."""
         found: list[StoredFile] = []
-        for artifact in await self._branch.artifacts():
-            kind = self._kind(artifact)
-            if kind is not None:
-                found.append(_stored(artifact, kind, None))
-        return tuple(found)
+        for newest in await self._branch.artifacts():
+            if not (newest.name or "").startswith(self._prefix):
+                continue
+            kept = newest if newest.version == 1 else await self._first(newest.name or "")
+            kind = self._kind(kept) if kept else None
+            if kept and kind:
+                found.append(_stored(kept, kind, None))
+        return tuple(sorted(found, key=lambda file: file.created_at))
+
+    async def _first(self, name: str) -> Artifact | None:
+        """What `put` answered with, where there are more versions."""
+        ours = [kept for kept in await versions(self._branch, name) if self._kind(kept)]
+        return ours[-1] if ours else None
 
     def _kind(self, artifact: Artifact) -> Kind | None:
-        name = artifact.name or ""
-        if not name.startswith(self._prefix):
-            return None
+        """None if it is no original of the chat: a name says what the content must be."""
         kinds: tuple[Kind, ...] = ("tool_message", "message_group")
-        return next((kind for kind in kinds if name.endswith(SUFFIXES[kind])), None)
+        names: dict[str, Kind] = {
+            f"{self._prefix}{artifact.sha256}{SUFFIXES[kind]}": kind for kind in kinds
+        }
+        return names.get(artifact.name or "")
 
 
 def _stored(artifact: Artifact, kind: Kind, name: str | None) -> StoredFile:

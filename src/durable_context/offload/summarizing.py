@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, time
 from typing import Any, Final, NamedTuple, cast
@@ -10,7 +11,7 @@ from durable_context.errors import InvalidArgument, InvalidDraft, SummarizerErro
 from durable_context.models import Message, Turn
 from durable_context.offload.messages import Sized, tokens_of
 from durable_context.offload.summary_block import inert, parts_of
-from durable_context.processors.history import calls_of, rounds, stays
+from durable_context.processors.history import calls_of, rounds, stays, text_of
 from durable_context.redaction import redact
 from durable_context.showing import shown
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
@@ -27,6 +28,12 @@ _FEWEST_TOKENS: Final = 400
 _MOST_TOKENS: Final = 2_000
 _SHARE: Final = 20
 _ERROR_CHARACTERS: Final = 200
+_NO_DAY: Final = datetime(1700, 1, 1, tzinfo=UTC)
+"""For a summarizer whose dates are known, and removed."""
+_DATE: Final = r"\d{4}-\d\d-\d\d"
+_DATED: Final = re.compile(
+    rf" ?\((?:(?:week(?:end)? of )?{_DATE}(?: or {_DATE})?|(?:[A-Z][a-z]{{2,8}} )?\d{{4}})\)"
+)
 
 
 class Told(NamedTuple):
@@ -85,9 +92,12 @@ class GroupSummarizer:
 
     async def _asked(self, group: Sequence[Sized]) -> Told:
         assert self._ours is not None
-        request = await asyncio.to_thread(_request, group, self._encoding)
+        is_extractive = isinstance(self._ours, ExtractiveSummarizer)
+        day = _NO_DAY if is_extractive else datetime.combine(datetime.now(UTC), time(), UTC)
+        request = await asyncio.to_thread(_request, group, self._encoding, day)
         draft = check_draft(await _draft(self._ours, request), request)
-        return Told(f"{draft.headline}\n{draft.text}", draft.made_by)
+        text = f"{draft.headline}\n{draft.text}"
+        return Told(_undated(text, request) if is_extractive else text, draft.made_by)
 
     async def _called(self, group: Sequence[Sized]) -> Told:
         text = await self._function(
@@ -111,12 +121,11 @@ async def _draft(summarizer: Summarizer, request: SummaryRequest) -> SummaryDraf
     return await summarizer.summarize(request)
 
 
-def _request(group: Sequence[Sized], encoding: str) -> SummaryRequest:
-    """A turn for each round. Messages bear no times: they count as said on the day of the run."""
+def _request(group: Sequence[Sized], encoding: str, day: datetime) -> SummaryRequest:
+    """A turn for each round. Messages bear no times: they count as said on that day."""
     spoken = rounds([one.message for one in group])
-    today = datetime.combine(datetime.now(UTC).date(), time(), UTC)
     turns = tuple(
-        _turn(number, [group[place] for place in places], today)
+        _turn(number, [group[place] for place in places], day)
         for number, places in enumerate(spoken, 1)
     )
     asked = min(max(tokens_of(group) // _SHARE, _FEWEST_TOKENS), _MOST_TOKENS)
@@ -128,6 +137,12 @@ def _request(group: Sequence[Sized], encoding: str) -> SummaryRequest:
         encoding=encoding,
         max_tokens=asked,
     )
+
+
+def _undated(text: str, request: SummaryRequest) -> str:
+    """Without the dates that nobody said."""
+    said = "\n".join(text_of(message) for turn in request.turns for message in turn.messages)
+    return _DATED.sub(lambda found: found[0] if found[0].strip() in said else "", text)
 
 
 def _turn(number: int, messages: Sequence[Sized], day: datetime) -> Turn:
