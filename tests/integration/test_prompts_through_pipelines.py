@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from durable_context import ContextClient, Message
+from durable_context import ContextClient, Message, get_context_tools, run_tool_call
 from durable_context.database import Pool
 from durable_context.processors.context import Context
 from durable_context.processors.dialogue_compressor import DialogueCompressor
@@ -18,7 +18,7 @@ from tests.compacting import compact_all
 from tests.pipelines import POLICY, WIDE, changing, recorded
 from tests.prompts import check_pairing, check_prompt, check_tokens, kinds, raw_turns
 from tests.provider_turns import PNG
-from tests.turns import chat, exchange
+from tests.turns import call, chat, exchange
 
 
 async def test_a_pipeline_that_changes_nothing_gives_the_same_prompt(
@@ -310,3 +310,18 @@ async def test_the_task_of_a_long_run_stays(client: ContextClient):
     assert task["content"] in [message["content"] for message in prepared.messages]
     check_tokens(prepared)
     check_pairing(prepared.messages)
+
+
+async def test_an_agents_tool_reads_what_the_prompt_shows_offloaded(client: ContextClient):
+    branch = await client.open_branch("c")
+    await branch.record_turn(chat("Write.", "\n".join(f"line {n}" for n in range(1, 400))))
+    pipeline = ProcessorPipeline().register(MessageOffloader(max_message_size=1_000))
+    prepared = await branch.prepare("Go on", budget=WIDE, pipeline=pipeline)
+    assert prepared
+    handle = prepared.messages[2]["content"].removeprefix("[[OFFLOADED: handle=")[:-2]
+    wanted = call("r", "reload_artifact", handle=handle, start=17, length=1)
+    answer = await run_tool_call(get_context_tools(branch), wanted)
+    assert "line 17" in answer["content"]
+    unknown = call("r", "reload_artifact", handle="off_0123456789ab")
+    answer = await run_tool_call(get_context_tools(branch), unknown)
+    assert "cannot do this" in answer["content"]

@@ -18,7 +18,7 @@ from durable_context.processors.markers import (
     marked,
     marker,
 )
-from durable_context.processors.recorded import recorded_content
+from durable_context.processors.recorded import recorded_text
 from durable_context.showing import shown
 from durable_context.text import clean
 
@@ -216,7 +216,8 @@ async def offloaded_content(ctx: "Context", handle: str) -> str | None:
     """What `reload_offloaded` returns, None where it does not know the handle."""
     content = await OffloadedContents(ctx).find(handle)
     if content is None and ctx.branch is not None and is_handle(handle):
-        content = await recorded_content(ctx.branch, handle)
+        recorded = await recorded_text(ctx.branch, handle)
+        return recorded.text if recorded else None
     return content
 
 

@@ -33,7 +33,35 @@ class _Wanted(NamedTuple):
         return any(handle_of(text, branch) == self.handle for branch in self.branches)
 
 
-async def recorded_content(branch: "Branch", handle: str) -> str | None:
+class RecordedText(NamedTuple):
+    """A text of a message, and the turn it stands in."""
+
+    turn_no: int
+    text: str
+
+    def as_artifact(self, handle: str) -> Artifact:
+        """It is shown like one."""
+        content = encoded(self.text)
+        return Artifact(
+            handle=handle,
+            name=None,
+            version=None,
+            media_type="text/plain",
+            size=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+            token_count=0,
+            line_count=count_lines(self.text),
+            width=None,
+            height=None,
+            turn_no=self.turn_no,
+            source="offloaded",
+            headline=None,
+            summary=None,
+            created_at=datetime.now(UTC),
+        )
+
+
+async def recorded_text(branch: "Branch", handle: str) -> RecordedText | None:
     """The text of a message that prompts of the branch, or of one it was forked from, show under
     this handle.
 
@@ -51,38 +79,21 @@ async def recorded_content(branch: "Branch", handle: str) -> str | None:
     return await _kept(branch, newest, wanted) if found is None else found
 
 
-def offloaded_text(handle: str, text: str) -> Artifact:
-    """A text of a turn as if it were an artifact: it is shown like one."""
-    content = encoded(text)
-    return Artifact(
-        handle=handle,
-        name=None,
-        version=None,
-        media_type="text/plain",
-        size=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-        token_count=0,
-        line_count=count_lines(text),
-        width=None,
-        height=None,
-        turn_no=0,
-        source="offloaded",
-        headline=None,
-        summary=None,
-        created_at=datetime.now(UTC),
-    )
-
-
 async def _run_start(branch: "Branch", state: BranchState) -> Sequence[Turn]:
     """The turn with the task of the open run, which prompts show however long ago it was."""
     begun = state.open_run_turn
     return () if begun is None else await branch.turns(begun, begun)
 
 
-async def _inline(turns: Sequence[Turn], wanted: _Wanted) -> str | None:
-    def search() -> str | None:
-        shown = (text for turn in reversed(turns) for one in turn.messages for text in _texts(one))
-        return next(filter(wanted.is_of, shown), None)
+async def _inline(turns: Sequence[Turn], wanted: _Wanted) -> RecordedText | None:
+    def search() -> RecordedText | None:
+        shown = (
+            RecordedText(turn.turn_no, text)
+            for turn in reversed(turns)
+            for message in turn.messages
+            for text in _texts(message)
+        )
+        return next((one for one in shown if wanted.is_of(one.text)), None)
 
     return await asyncio.to_thread(search)
 
@@ -96,7 +107,7 @@ def _texts(message: Message) -> Iterator[str]:
             yield part["text"]
 
 
-async def _kept(branch: "Branch", turns: Sequence[Turn], wanted: _Wanted) -> str | None:
+async def _kept(branch: "Branch", turns: Sequence[Turn], wanted: _Wanted) -> RecordedText | None:
     """The same in artifacts that stand for texts."""
     unread: Exception | None = None
     for turn in reversed(turns):
@@ -108,7 +119,7 @@ async def _kept(branch: "Branch", turns: Sequence[Turn], wanted: _Wanted) -> str
                 continue
             text = clean(content if isinstance(content, str) else decoded(content))
             if wanted.is_of(text):
-                return text
+                return RecordedText(turn.turn_no, text)
     if unread is not None:
         raise unread
     return None

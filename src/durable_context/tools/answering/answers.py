@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from durable_context.artifacts.contents import IN_THREAD
 from durable_context.errors import ArtifactNotFound, InvalidArgument
 from durable_context.models import Artifact
+from durable_context.processors.markers import is_handle
+from durable_context.processors.recorded import recorded_text
 from durable_context.tools.answering.artifact_answers import (
     Part,
     artifact_lines,
@@ -41,8 +43,8 @@ class Answers:
         grep: str | None = None,
         offset: int = 0,
     ) -> str:
-        loaded = await self._branch.load_artifact(handle)
-        artifact, content, part = loaded.artifact, loaded.content, Part(start, length, offset)
+        artifact, content = await self._content(handle)
+        part = Part(start, length, offset)
         if isinstance(content, bytes):
             return not_text(artifact, self._bound)
 
@@ -52,6 +54,17 @@ class Answers:
             return artifact_matches(artifact, content, grep, part, self._bound)
 
         return await asyncio.to_thread(answer) if len(content) > IN_THREAD else answer()
+
+    async def _content(self, handle: str) -> tuple[Artifact, str | bytes]:
+        """Also of a message that stands offloaded in a prompt, and whole in its turn."""
+        try:
+            loaded = await self._branch.load_artifact(handle)
+            return loaded.artifact, loaded.content
+        except ArtifactNotFound:
+            found = await recorded_text(self._branch, handle) if is_handle(handle) else None
+            if found is None:
+                raise
+            return found.as_artifact(handle), found.text
 
     async def list_artifacts(self, name: str | None = None, start: int = 1) -> str:
         artifacts = await self._branch.artifacts()
