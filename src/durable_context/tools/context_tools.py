@@ -159,7 +159,7 @@ _TOOLS: tuple[tuple[Callable[..., Awaitable[str]], str, dict[str, Any]], ...] = 
         " part says how to go on.",
         closed_object(
             ("handle",),
-            handle=text("The handle as it is shown: art_ and 22 characters, or off_ and 12."),
+            handle=text("The handle as it is shown."),
             start=integer("First line, 1 by default."),
             length=integer("Number of lines, by default as many as fit."),
             grep=text("Only lines that hold this text, in upper or lower case."),
