@@ -113,8 +113,8 @@ def _replaced(history: Sequence[Any], summaries: Mapping[range, str | None]) -> 
 
 
 async def _restored(message: Any, contents: OffloadedContents) -> dict[str, Any]:
-    """A copy as a dict, with the content that markers in it stand for."""
-    fields = cast("dict[str, Any]", copied(_as_dict(message)))
+    """A new dict of it, with the content that markers in it stand for."""
+    fields = _as_dict(message)
     content = fields.get("content")
     if isinstance(content, str):
         fields["content"] = await contents.restored(content)
