@@ -173,6 +173,7 @@ async def test_what_only_looks_like_a_pointer_is_a_result_like_any_other(tmp_pat
         f"{LARGE}... (detailed result is stored in nowhere/{'0' * 64}.txt)",
         f"{LARGE}... (detailed result is stored in {known})",
         f"{LARGE}(detailed result is stored in {known})",
+        f"{talk(1, 800)[3]['content']}... (detailed result is stored in {known})",
     ):
         messages = [*exchange("c", text), {"role": "user", "content": "So?"}]
         found = await compact(messages, tmp_path)

@@ -55,8 +55,8 @@ class Compression:
         told = {one.position for one in aside if await self._is_summary(one)}
         aside = [one for one in aside if one.position in told or not stays(one.message)]
         others = [newest, *self._others(history, aside, told)]
-        fences = {n for other in others for n in other.messages}
-        free = set(positions_of(aside)) - fences
+        fences = sorted(n for other in others for n in other.messages)
+        free = set(positions_of(aside)).difference(fences)
         threshold = self._parameters.group_token_threshold
         grouped = list(groups(history, free, fences, threshold))
         if not grouped:
@@ -148,7 +148,7 @@ class Compression:
         history: Sequence[Sized],
         made: Sequence[_Group],
         others: Sequence[Action],
-        fences: set[int],
+        fences: Sequence[int],
     ) -> Outcome:
         summaries = _summaries(made, fences)
         gone = {n for group in made if group.part for n in group.action.messages}
@@ -166,10 +166,11 @@ class Compression:
         return Sized(ADDED, message, count_message(message, self._counter))
 
 
-def _summaries(made: Sequence[_Group], fences: set[int]) -> dict[int, list[Part]]:
+def _summaries(made: Sequence[_Group], fences: Sequence[int]) -> dict[int, list[Part]]:
     """Parts that are told in one message, by the position of the first message of the first."""
     found: dict[int, list[Part]] = {}
-    stay = fences.union(*(group.action.messages for group in made if group.part is None))
+    kept_here = (n for group in made if group.part is None for n in group.action.messages)
+    stay = sorted([*fences, *kept_here])
     first = last = ADDED
     for group in made:
         if group.part is None:

@@ -5,6 +5,7 @@ the name says what it holds. An index lists them, one line of JSON each.
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
@@ -22,6 +23,7 @@ from durable_context.errors import (
     InvalidArgument,
 )
 from durable_context.offload.index import FileIndex
+from durable_context.offload.regular_files import content_of
 from durable_context.offload.stores import NewFile, StoredFile, folder_of
 from durable_context.showing import shown
 
@@ -52,8 +54,13 @@ class FileOffloads:
         return await asyncio.to_thread(self._load, reference)
 
     async def files(self) -> tuple[StoredFile, ...]:
-        """As the index lists them, oldest first."""
-        return await asyncio.to_thread(self._index.files)
+        """As the index lists them, oldest first. Raises ArtifactStoreUnavailable."""
+        try:
+            return await asyncio.to_thread(self._index.files)
+        except OSError as error:
+            raise ArtifactStoreUnavailable(
+                f"the index of the chat's files cannot be read: {error.strerror}"
+            ) from error
 
     def _put(self, new: NewFile) -> StoredFile:
         self._make_folder()
@@ -72,6 +79,8 @@ class FileOffloads:
         )
 
     def _make_folder(self) -> None:
+        if self._folder.is_symlink():
+            raise OSError(errno.ELOOP, "the chat's folder is a link")
         if not self._folder.is_dir():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sync_directory(self._folder.parent)
@@ -82,7 +91,7 @@ class FileOffloads:
         if folder != self._folder_name or found is None:
             _raise_not_found(reference)
         try:
-            data = (self._folder / name).read_bytes()
+            data = content_of(self._folder / name)
         except (FileNotFoundError, NotADirectoryError):
             _raise_not_found(reference)
         except OSError as error:
@@ -110,8 +119,8 @@ def _directory(store_dir: object) -> Path:
 
 def _is_intact(path: Path, new: NewFile) -> bool:
     try:
-        return path.stat().st_size == len(new.data) and path.read_bytes() == new.data
-    except FileNotFoundError:
+        return path.stat().st_size == len(new.data) and content_of(path) == new.data
+    except OSError:
         return False
 
 

@@ -4,6 +4,7 @@ A fence is a message that was said in between and stays, so that what is told ke
 System messages are none: what they say holds wherever they stand.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from durable_context.offload.messages import Sized, tokens_of
@@ -24,7 +25,7 @@ def current_request(history: Sequence[Sized]) -> set[int]:
 
 
 def groups(
-    history: Sequence[Sized], free: set[int], fences: set[int], threshold: int | None
+    history: Sequence[Sized], free: set[int], fences: Sequence[int], threshold: int | None
 ) -> Iterator[list[Sized]]:
     """In order, each as large as the threshold allows; a larger unit is one by itself."""
     group: list[Sized] = []
@@ -41,8 +42,10 @@ def groups(
         yield group
 
 
-def parted(before: int, after: int, fences: set[int]) -> bool:
-    return any(before < fence < after for fence in fences)
+def parted(before: int, after: int, fences: Sequence[int]) -> bool:
+    """Whether one of the fences, which are sorted, stands between."""
+    place = bisect_right(fences, before)
+    return place < len(fences) and fences[place] < after
 
 
 def _units(history: Sequence[Sized], free: set[int]) -> Iterator[list[Sized]]:

@@ -8,7 +8,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from durable_context.offload.stores import StoredFile
+from durable_context.offload.regular_files import opened
+from durable_context.offload.stores import SUFFIXES, StoredFile
 
 NAME: Final = "index.jsonl"
 
@@ -19,12 +20,13 @@ class FileIndex:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._path = folder / NAME
         self._lock = threading.Lock()
-        self._files: dict[str, StoredFile] = {}
-        self._read_to = 0
+        self._forget()
 
     def files(self) -> tuple[StoredFile, ...]:
+        """Raises OSError."""
         with self._lock:
             self._read()
             return tuple(self._files.values())
@@ -38,26 +40,38 @@ class FileIndex:
                 self._files[file.reference] = file
             return self._files[file.reference]
 
+    def _forget(self) -> None:
+        self._files: dict[str, StoredFile] = {}
+        self._read_to = 0
+        self._inode = 0
+
     def _read(self) -> None:
         """What was added since: other processes may add, too."""
         try:
-            with self._path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size < self._read_to:
-                    self._files, self._read_to = {}, 0
-                file.seek(self._read_to)
-                whole = file.read().rpartition(b"\n")[0]
+            handle = opened(self._path, os.O_RDONLY)
         except (FileNotFoundError, NotADirectoryError):
-            self._files, self._read_to = {}, 0
+            self._forget()
             return
+        with os.fdopen(handle, "rb") as file:
+            found = os.fstat(handle)
+            if found.st_ino != self._inode or found.st_size < self._read_to:
+                self._forget()
+                self._inode = found.st_ino
+            file.seek(self._read_to)
+            whole = file.read().rpartition(b"\n")[0]
         for line in whole.split(b"\n") if whole else ():
             with suppress(ValidationError):
-                read = StoredFile.model_validate_json(line)
-                self._files.setdefault(read.reference, read)
+                self._list(StoredFile.model_validate_json(line))
         self._read_to += len(whole) + 1 if whole else 0
+
+    def _list(self, read: StoredFile) -> None:
+        """Unless the line says another name than such a file has."""
+        if read.reference == f"{self._folder.name}/{read.sha256}{SUFFIXES[read.kind]}":
+            self._files.setdefault(read.reference, read)
 
     def _append(self, line: bytes) -> None:
         """In one write, which begins a line of its own after a torn one."""
-        handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        handle = opened(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             end = os.lseek(handle, 0, os.SEEK_END)
             torn = end > 0 and os.pread(handle, 1, end - 1) != b"\n"

@@ -48,7 +48,10 @@ class ArtifactOffloads:
         """Raises ArtifactNotFound, which says the same of whatever else the branch holds,
         ArtifactDamaged, ArtifactStoreUnavailable.
         """
-        found = await self._branch.load_artifact(reference)
+        try:
+            found = await self._branch.load_artifact(reference)
+        except InvalidArgument as error:
+            raise ArtifactNotFound(f"{shown(reference, 60)} is no artifact of the chat") from error
         if self._kind(found.artifact) is None:
             raise ArtifactNotFound(f"the chat has no artifact {shown(reference, 60)}")
         return found.content if isinstance(found.content, str) else decoded(found.content)

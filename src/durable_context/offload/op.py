@@ -110,7 +110,7 @@ class ContextOffloadOp:
         return await self._store.load(reference)
 
     async def files(self) -> tuple[StoredFile, ...]:
-        """All originals of the chat, oldest first."""
+        """All originals of the chat, oldest first. Raises ArtifactStoreUnavailable."""
         return await self._store.files() if self._store else ()
 
     def _read(self, messages: list[dict[str, Any]]) -> tuple[str, list[Sized]]:

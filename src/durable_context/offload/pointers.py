@@ -33,7 +33,7 @@ def pointing(message: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 async def is_pointer(message: dict[str, Any], store: OffloadStore) -> bool:
-    """Whether the store holds what the message points to, and its preview is how that begins. What
+    """Whether the store holds what the message points to, which is more and begins as it does. What
     merely looks like a pointer is a result like any other.
     """
     text = text_of(message)
@@ -47,4 +47,4 @@ async def is_pointer(message: dict[str, Any], store: OffloadStore) -> bool:
         content = await store.load(found[1])
     except (OSError, DurableContextError):
         return False
-    return content.startswith(before.removesuffix(_ELLIPSIS))
+    return len(text) < len(content) and content.startswith(before.removesuffix(_ELLIPSIS))

@@ -47,7 +47,7 @@ class OffloadResult(Value):
     run stored, or found stored by an earlier one. Tokens count the whole list.
     """
 
-    messages: SkipValidation[tuple[dict[str, Any], ...]]
+    messages: tuple[SkipValidation[dict[str, Any]], ...]
     files: tuple[StoredFile, ...]
     tokens_before: int
     tokens_after: int
