@@ -16,6 +16,7 @@ from durable_context.errors import CheckpointError
 from durable_context.models import Message, ToolCall
 from durable_context.processors.checkpoints import Checkpoint
 from durable_context.processors.history import Record
+from durable_context.showing import shown
 
 AT = datetime(2026, 5, 4, 3, 2, 1, 7, tzinfo=timezone(timedelta(hours=2)))
 
@@ -66,6 +67,7 @@ DATA: list[Any] = [
     Decimal("1.10"),
     UUID(int=7),
     float("inf"),
+    -(10**5_000),
     {1: "a", (2, 3): "b", None: "c"},
     {"$type": "set", "value": [1]},
     Record(role="user", content="a block of ours"),
@@ -77,7 +79,7 @@ DATA: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", DATA, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("value", DATA, ids=lambda value: shown(value, 30))
 def test_data_come_back_from_json_as_they_were(value: Any):
     checkpoint = holding(value=value, among=[value, {"deep": value}])
     back = through_json(checkpoint)

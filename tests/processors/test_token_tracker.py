@@ -45,6 +45,8 @@ def test_an_unknown_agent_used_nothing():
     [
         (SimpleNamespace(input_tokens=3, output_tokens=4, total_tokens=9), (3, 4)),
         ({"input_tokens": 3, "output_tokens": 4}, (3, 4)),
+        ({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}, (3, 4)),
+        ({"input_tokens": 0, "prompt_tokens": 9, "output_tokens": 4}, (0, 4)),
         (SimpleNamespace(input_tokens=3), (3, 0)),
         (SimpleNamespace(input_tokens=None, output_tokens=2), (0, 2)),
         (SimpleNamespace(), (0, 0)),

@@ -14,6 +14,7 @@ from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from math import isfinite
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
@@ -25,6 +26,7 @@ from durable_context.models import Message
 from durable_context.processors.copying import PLAIN, has_fields
 from durable_context.processors.history import Record
 from durable_context.showing import shown
+from durable_context.stored_json import LARGEST_BITS
 
 TYPE: Final = "$type"
 _LEFT_OUT: Final[Any] = object()
@@ -68,6 +70,7 @@ _SCALARS: Final[dict[type, _Form]] = {
     Decimal: _Form(str, Decimal),
     UUID: _Form(str, UUID),
     float: _Form(repr, float),
+    int: _Form(hex, partial(int, base=16)),
 }
 _CONTAINERS: Final[dict[type, Callable[[Any], Any]]] = {
     tuple: tuple,
@@ -102,7 +105,7 @@ def from_json(value: Any) -> Any:
 def _written(value: Any, within: tuple[int, ...]) -> Any:
     if isinstance(value, Enum):
         value = value.value
-    if isinstance(value, PLAIN) and not (isinstance(value, float) and not isfinite(value)):
+    if isinstance(value, PLAIN) and _is_json(value):
         return value
     for kind, form in _SCALARS.items():
         if isinstance(value, kind):
@@ -110,6 +113,12 @@ def _written(value: Any, within: tuple[int, ...]) -> Any:
     if id(value) in within:
         return _LEFT_OUT
     return _written_container(value, (*within, id(value)))
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    return not isinstance(value, int) or value.bit_length() <= LARGEST_BITS
 
 
 def _written_container(value: Any, within: tuple[int, ...]) -> Any:

@@ -1,6 +1,7 @@
 """Tokens that agents used, step by step."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from durable_context.processors.history import field
 from durable_context.processors.token_usage import check_usage
@@ -51,14 +52,13 @@ class TokenTracker:
         return step
 
     def add_usage(self, agent_id: str, usage: object) -> TokenStep:
-        """A step from a dict or object with `input_tokens` and `output_tokens`: 0 where one is
-        missing or None. Raises ContextError.
+        """A step from a dict or object with `input_tokens` and `output_tokens`, or `prompt_tokens`
+        and `completion_tokens`: 0 where one is missing or None. Raises ContextError.
         """
-        used, made = field(usage, "input_tokens"), field(usage, "output_tokens")
         return self.add_step(
             agent_id,
-            prompt_tokens=0 if used is None else used,
-            output_tokens=0 if made is None else made,
+            prompt_tokens=_first(usage, "input_tokens", "prompt_tokens"),
+            output_tokens=_first(usage, "output_tokens", "completion_tokens"),
         )
 
     def get_trajectory(self, agent_id: str) -> list[TokenStep]:
@@ -89,6 +89,11 @@ class TokenTracker:
 
     def __repr__(self) -> str:
         return f"TokenTracker(agents={len(self._trajectories)}, steps={len(self)})"
+
+
+def _first(usage: object, *names: str) -> Any:
+    found = (field(usage, name) for name in names)
+    return next((count for count in found if count is not None), 0)
 
 
 def _plus(summary: TokenUsageSummary, step: TokenStep) -> TokenUsageSummary:
