@@ -14,10 +14,9 @@ from durable_context.processors.pipeline import ProcessorPipeline
 from durable_context.processors.tool_result_offloader import ToolResultOffloader
 from durable_context.summarizers import SummaryDraft, SummaryRequest
 from durable_context.summarizers.extractive import ExtractiveSummarizer
+from tests.processors.payments import DONE, ROWS, chain, over, user
 
 MakeClient = Callable[..., Awaitable[ContextClient]]
-
-ROWS = "row 17: mia@example.org paid 12.50 EUR\n" * 60
 
 
 class Telling:
@@ -35,33 +34,6 @@ class Telling:
             raise self.answer
         draft: SummaryDraft = self.answer
         return draft
-
-
-@pytest.fixture
-async def branch(client: ContextClient) -> Branch:
-    return await client.open_branch("conversation", "main")
-
-
-def user(content: str) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def chain(content: str, call_id: str = "c1") -> list[dict[str, Any]]:
-    inner = {"name": "query", "arguments": '{"table": "payments"}'}
-    calls = [{"id": call_id, "type": "function", "function": inner}]
-    return [
-        {"role": "assistant", "content": None, "tool_calls": calls},
-        {"role": "tool", "tool_call_id": call_id, "content": content},
-    ]
-
-
-DONE = {"role": "assistant", "content": "Mia paid."}
-
-
-async def over(branch: Branch, *history: Any) -> Context:
-    ctx = await Context.from_branch(branch)
-    ctx.state.set("history", list(history))
-    return ctx
 
 
 async def test_content_kept_as_artifacts_is_summarized_and_not_the_marker(branch: Branch) -> None:

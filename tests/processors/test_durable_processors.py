@@ -18,11 +18,11 @@ from durable_context.processors.offloaded import reload_offloaded
 from durable_context.processors.pipeline import ProcessorPipeline
 from durable_context.processors.tool_result_offloader import ToolResultOffloader
 from durable_context.processors.tools import get_context_tools
+from tests.processors.payments import DONE, ROWS, chain, over, user
 
 MakeClient = Callable[..., Awaitable[ContextClient]]
 
 REPORT = "The harbour of Bergen had 1,204 ships in May. " * 40
-ROWS = "row 17: mia@example.org paid 12.50 EUR\n" * 60
 
 
 class Refusing:
@@ -41,33 +41,6 @@ class Refusing:
             raise ArtifactStoreUnavailable("the store is down")
         self._left -= 1
         return await self._branch.put_artifact(content, name=name, media_type=media_type)
-
-
-@pytest.fixture
-async def branch(client: ContextClient) -> Branch:
-    return await client.open_branch("conversation", "main")
-
-
-def user(content: str) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def chain(content: str, call_id: str = "c1") -> list[dict[str, Any]]:
-    inner = {"name": "query", "arguments": '{"table": "payments"}'}
-    calls = [{"id": call_id, "type": "function", "function": inner}]
-    return [
-        {"role": "assistant", "content": None, "tool_calls": calls},
-        {"role": "tool", "tool_call_id": call_id, "content": content},
-    ]
-
-
-DONE = {"role": "assistant", "content": "Mia paid."}
-
-
-async def over(branch: Branch, *history: Any) -> Context:
-    ctx = await Context.from_branch(branch)
-    ctx.state.set("history", list(history))
-    return ctx
 
 
 async def offload(ctx: Context, artifacts: Any, limit: int = 100) -> list[str]:

@@ -1,6 +1,5 @@
 """Oversized messages become markers, and nothing else changes."""
 
-import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,30 +13,8 @@ from durable_context.processors.markers import handle_of
 from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.offloaded import reload_offloaded
 from durable_context.processors.state import ContextState
-
-MARKER = re.compile(r"\[\[OFFLOADED: handle=(off_[0-9a-f]{12})\]\]")
-
-
-def over(*history: Any, task_id: str = "task-1") -> Context:
-    ctx = Context(task_id)
-    ctx.state.set("history", list(history))
-    return ctx
-
-
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def handle_in(text: str) -> str:
-    found = MARKER.fullmatch(text)
-    assert found, text
-    return found[1]
-
-
-async def offload(ctx: Context, limit: int = 20) -> list[Any]:
-    await MessageOffloader(max_message_size=limit).process(ctx, {})
-    history: list[Any] = ctx.state.get("history")
-    return history
+from tests.processors.exchanges import over
+from tests.processors.offloading import handle_in, offload, user
 
 
 def test_it_has_the_seeds_defaults() -> None:

@@ -1,38 +1,11 @@
 """Markers are not offloaded again, and what merely looks like one is text."""
 
-import re
-from typing import Any
-
 import pytest
 
-from durable_context.processors.context import Context
 from durable_context.processors.markers import marker
-from durable_context.processors.message_offloader import MessageOffloader
 from durable_context.processors.offloaded import reload_offloaded
-
-MARKER = re.compile(r"\[\[OFFLOADED: handle=(off_[0-9a-f]{12})\]\]")
-
-
-def over(*history: Any, task_id: str = "task-1") -> Context:
-    ctx = Context(task_id)
-    ctx.state.set("history", list(history))
-    return ctx
-
-
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def handle_in(text: str) -> str:
-    found = MARKER.fullmatch(text)
-    assert found, text
-    return found[1]
-
-
-async def offload(ctx: Context, limit: int = 20) -> list[Any]:
-    await MessageOffloader(max_message_size=limit).process(ctx, {})
-    history: list[Any] = ctx.state.get("history")
-    return history
+from tests.processors.exchanges import over
+from tests.processors.offloading import handle_in, offload, user
 
 
 async def test_a_second_run_changes_nothing() -> None:
