@@ -188,14 +188,14 @@ async def test_what_others_put_in_the_place_of_an_answer_is_none(
     branch: Branch, client: ContextClient, pool: Pool
 ) -> None:
     offloads = DurableOffload(pool, ExtractiveSummarizer())
-    first = await offloads.run((await asked(branch)).model_copy(update={"chat_id": "chat"}))
+    await offloads.run((await asked(branch)).model_copy(update={"chat_id": "chat"}))
     elsewhere = await client.open_branch("elsewhere")
     for artifact in await branch.artifacts():
         if "answer" in (artifact.name or ""):
             await elsewhere.put_artifact("no answer", name=artifact.name or "")
     request = (await asked(elsewhere)).model_copy(update={"chat_id": "chat"})
     found = await offloads.run(request)
-    assert found == first.model_copy(update={"messages": found.messages})
+    assert (found.compacted, found.compressed, found.failed) == (4, 1, 0)
     assert await read(elsewhere, found) and await offloads.run(request) == found
 
 
