@@ -64,7 +64,8 @@ class DurableOffload:
         self._contents = contents or ContentStore()
 
     async def run(self, request: OffloadRequest) -> OffloadedMessages:
-        """The same request for the same messages has the same answer, and is carried out once.
+        """The same request for the same messages has the same answer, and is carried out once;
+        several at the same time may do the same work, and all get one answer.
 
         Raises InvalidArgument, UnknownBranch, ArtifactNotFound, ArtifactDamaged,
         ArtifactStoreUnavailable.

@@ -34,11 +34,12 @@ class ContextOffloadOp:
 
     `max_total_tokens` is what all messages may have before tool messages are compacted, and those
     between system and recent ones before they are compressed. `keep_recent_count` None keeps 1
-    message from compaction and 2 from compression. `group_token_threshold` None or 0: one group.
-    `preview_chars` 0: no preview. Originals go to files under `store_dir`, or with
-    `artifacts=branch` to the branch's artifact store; with neither, what would have to be stored
-    stays as it is and is reported. `summarizer` None is the extractive one, which needs no model.
-    `summary_role="user"` is safer: what tools and users said is no system message then.
+    message from compaction and 2 from compression, which also keeps what the user said last.
+    `group_token_threshold` None or 0: one group. `preview_chars` 0: no preview. Originals go to
+    files under `store_dir`, or with `artifacts=branch` to the branch's artifact store; with
+    neither, what would have to be stored stays as it is and is reported. `summarizer` None is
+    the extractive one, which needs no model. `summary_role="user"` is safer: what tools and
+    users said is no system message then.
 
     Raises InvalidArgument, which names the value and what is allowed.
     """

@@ -71,6 +71,8 @@ def _members(data: object) -> Iterator[object]:
 
 
 def _attributes(data: object) -> Iterator[object]:
+    if type(data) in _CONTAINERS:  # which have none: to look would be most of the work
+        return
     yield from getattr(data, "__dict__", {}).values()
     for each in type(data).__mro__:
         for name, attribute in vars(each).items():
