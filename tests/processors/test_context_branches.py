@@ -37,6 +37,8 @@ async def test_it_reads_the_messages_of_the_newest_turns_in_order(branch: Branch
 async def test_it_reads_all_turns_where_there_are_fewer(branch: Branch):
     await branch.record_turn(numbered(1))
     assert (await Context.from_branch(branch)).state["history"] == numbered(1)
+    config = ContextConfig(history_rounds=10**30)
+    assert (await Context.from_branch(branch, config=config)).state["history"] == numbered(1)
 
 
 async def test_a_branch_without_turns_has_an_empty_history(branch: Branch):
@@ -122,6 +124,8 @@ async def test_changing_the_context_records_nothing(branch: Branch):
     await branch.record_turn(numbered(1))
     (await Context.from_branch(branch)).state["history"].clear()
     assert (await Context.from_branch(branch)).state["history"] == numbered(1)
+    config = ContextConfig(history_rounds=10**30)
+    assert (await Context.from_branch(branch, config=config)).state["history"] == numbered(1)
 
 
 async def test_a_fork_of_the_context_keeps_the_branch(branch: Branch):

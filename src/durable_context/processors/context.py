@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from durable_context.arguments import LARGEST
 from durable_context.errors import CheckpointError, ContextError
 from durable_context.processors.checkpoints import Checkpoint, CheckpointStore
 from durable_context.processors.config import ContextConfig
@@ -84,7 +85,7 @@ class Context:
         """
         context = cls(str(_checked_branch(branch).branch_uuid), config=config)
         context._branch = branch
-        turns = await branch.newest_turns(context.config.history_rounds)
+        turns = await branch.newest_turns(min(context.config.history_rounds, LARGEST))
         context.state[HISTORY] = [
             to_openai(sendable(message)) for turn in turns for message in turn.messages
         ]
