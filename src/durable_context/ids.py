@@ -5,6 +5,8 @@ from secrets import token_hex
 from durable_context.errors import InvalidId
 
 LONGEST_BYTES = 500
+OFFLOADED_HANDLE = r"off_[0-9a-f]{12}"
+"""Form of the handles by which markers of processors name a content."""
 
 
 def check_ids(**ids: str) -> None:

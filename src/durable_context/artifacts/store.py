@@ -31,14 +31,14 @@ from durable_context.artifacts.offloading import new_handle
 from durable_context.artifacts.reading import ArtifactContent, count_lines, cut, is_text_type
 from durable_context.database import Pool, acquired
 from durable_context.errors import ArtifactNotFound, InvalidArgument, UnknownBranch
-from durable_context.ids import check_ids
+from durable_context.ids import OFFLOADED_HANDLE, check_ids
 from durable_context.models import Artifact
 from durable_context.tokens import TokenCounter
 
 LONGEST_MEDIA_TYPE: Final = 200
 
 _HANDLE: Final = re.compile(r"art_[A-Za-z0-9_-]{22}")
-_OFFLOADED: Final = re.compile(r"off_[0-9a-f]{12}")
+_OFFLOADED: Final = re.compile(OFFLOADED_HANDLE)
 _WORD: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
 _PARAMETER: Final = rf'\s*;\s*{_WORD}=(?:{_WORD}|"[^"\\\s]*")'
 _MEDIA_TYPE: Final = re.compile(rf"{_WORD}/{_WORD}(?:{_PARAMETER})*")

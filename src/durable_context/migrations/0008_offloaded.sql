@@ -5,5 +5,3 @@
 alter table durable_context.artifacts
     drop constraint artifacts_source_check,
     add constraint artifacts_source_check check (source in ('message', 'part', 'put', 'offloaded'));
-
-create index artifacts_by_name on durable_context.artifacts (branch_uuid, name) where name is not null;

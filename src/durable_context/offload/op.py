@@ -90,14 +90,14 @@ class ContextOffloadOp:
         Raises InvalidArgument, which names the position of a message that is none.
         """
         given = checked_messages(messages)
-        digest, history = await asyncio.to_thread(self._read, given)
-        if digest == self._settled:
+        hashed, history = await asyncio.to_thread(self._read, given)
+        if hashed == self._settled:
             return self._result(
                 history, Outcome(history, [kept("compact", history, "already_offloaded")], [])
             )
         result = self._result(history, await self._outcome(history))
         if _is_settled(result):
-            self._settled = await asyncio.to_thread(_digest, list(result.messages))
+            self._settled = await asyncio.to_thread(_hash, list(result.messages))
         return result
 
     async def load(self, reference: str) -> str:
@@ -115,7 +115,7 @@ class ContextOffloadOp:
         return await self._store.files() if self._store else ()
 
     def _read(self, messages: list[dict[str, Any]]) -> tuple[str, list[Sized]]:
-        return _digest(messages), sized(messages, self._counter)
+        return _hash(messages), sized(messages, self._counter)
 
     async def _outcome(self, history: list[Sized]) -> Outcome:
         mode = self.parameters.context_manage_mode
@@ -166,5 +166,5 @@ def _is_settled(result: OffloadResult) -> bool:
     return (result.changed or tried) and not result.failures
 
 
-def _digest(messages: list[dict[str, Any]]) -> str:
+def _hash(messages: list[dict[str, Any]]) -> str:
     return hashlib.sha256(stored_json.dumps(messages).encode()).hexdigest()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, time
 from typing import Any, Final, NamedTuple, cast
 
 from durable_context.errors import InvalidArgument, InvalidDraft, SummarizerError
-from durable_context.models import Message, Turn
+from durable_context.models import Message
 from durable_context.offload.messages import Sized, tokens_of
 from durable_context.offload.summary_block import inert, parts_of
 from durable_context.processors.history import calls_of, rounds, stays, text_of
@@ -17,6 +17,7 @@ from durable_context.showing import shown
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.drafts import check_draft
 from durable_context.summarizers.extractive import ExtractiveSummarizer
+from durable_context.summarizers.of_messages import as_turn, is_summarizer
 from durable_context.text import clean, one_line
 
 MessageSummarizer = Callable[[list[dict[str, Any]]], Awaitable[str]]
@@ -52,16 +53,13 @@ class GroupSummarizer:
     def __init__(self, summarizer: object, encoding: str) -> None:
         if summarizer is None:
             summarizer = ExtractiveSummarizer()
-        is_ours = callable(getattr(summarizer, "summarize", None)) and isinstance(
-            getattr(summarizer, "recipe", None), str
-        )
-        if inspect.isclass(summarizer) or not (is_ours or callable(summarizer)):
+        if inspect.isclass(summarizer) or not (is_summarizer(summarizer) or callable(summarizer)):
             raise InvalidArgument(
                 f"summarizer={shown(summarizer)}; allowed are None, a Summarizer (with `summarize`"
                 " and a text `recipe`), and an async function of a list of messages that returns"
                 " text"
             )
-        self._ours = cast(Summarizer, summarizer) if is_ours else None
+        self._ours = summarizer if is_summarizer(summarizer) else None
         self._function = cast(MessageSummarizer, summarizer)
         self._encoding = encoding
 
@@ -125,7 +123,7 @@ def _request(group: Sequence[Sized], encoding: str, day: datetime) -> SummaryReq
     """A turn for each round. Messages bear no times: they count as said on that day."""
     spoken = rounds([one.message for one in group])
     turns = tuple(
-        _turn(number, [group[place] for place in places], day)
+        as_turn(number, *_readings([group[place] for place in places]), day)
         for number, places in enumerate(spoken, 1)
     )
     asked = min(max(tokens_of(group) // _SHARE, _FEWEST_TOKENS), _MOST_TOKENS)
@@ -145,18 +143,9 @@ def _undated(text: str, request: SummaryRequest) -> str:
     return _DATED.sub(lambda found: found[0] if found[0].strip() in said else "", text)
 
 
-def _turn(number: int, messages: Sequence[Sized], day: datetime) -> Turn:
-    return Turn(
-        turn_no=number,
-        turn_key="group",
-        messages=tuple(_message(_told(one.message)) for one in messages),
-        token_count=tokens_of(messages),
-        outcome="complete",
-        continues=False,
-        occurred_at=day,
-        recorded_at=day,
-        digest="",
-    )
+def _readings(messages: Sequence[Sized]) -> tuple[list[Message], int]:
+    """What a summarizer reads of them, and their tokens."""
+    return [_message(_told(one.message)) for one in messages], tokens_of(messages)
 
 
 def _message(message: dict[str, Any]) -> Message:

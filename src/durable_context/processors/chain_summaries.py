@@ -8,7 +8,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from durable_context.errors import InvalidDraft, ProcessorError
-from durable_context.models import Message, Turn
+from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
 from durable_context.processors.copying import copied
 from durable_context.processors.history import (
@@ -23,6 +23,7 @@ from durable_context.showing import shown
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.drafts import check_draft
 from durable_context.summarizers.limits import TINY
+from durable_context.summarizers.of_messages import as_turn, is_summarizer
 from durable_context.tokens import TokenCounter, loaded_encodings, require_tiktoken, token_counter
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class _Characters(TokenCounter):
 
 def check_summarizer(summarizer: object) -> None:
     """Raises ProcessorError."""
-    if summarizer is not None and not (_is_ours(summarizer) or callable(summarizer)):
+    if summarizer is not None and not (is_summarizer(summarizer) or callable(summarizer)):
         raise ProcessorError(
             f"summarizer={shown(summarizer)}; it must be a Summarizer, an async function from"
             " messages to text, or None"
@@ -72,8 +73,8 @@ async def summary_of(
     counter = _counter(ctx.branch.encoding if ctx.branch else _ENCODING)
     if summarizer is None:
         text = by_rule(chain)
-    elif _is_ours(summarizer):
-        text = await _drafted(chain, cast(Summarizer, summarizer), ctx, counter)
+    elif is_summarizer(summarizer):
+        text = await _drafted(chain, summarizer, ctx, counter)
     else:
         text = await _told(copied(chain), cast(ChainSummarizer, summarizer))
     is_used = text.strip() and await _is_smaller(summary_message(text), chain, counter)
@@ -137,18 +138,7 @@ async def _drafted(
 
 def _request(chain: Sequence[Any], ctx: "Context", tokens: int, encoding: str) -> SummaryRequest:
     policy = ctx.branch.policy if ctx.branch else CompactionPolicy()
-    now = datetime.now(UTC)
-    turn = Turn(
-        turn_no=1,
-        turn_key="chain",
-        messages=tuple(map(_message, chain)),
-        token_count=tokens,
-        outcome="complete",
-        continues=False,
-        occurred_at=now,
-        recorded_at=now,
-        digest="",
-    )
+    turn = as_turn(1, list(map(_message, chain)), tokens, datetime.now(UTC))
     return SummaryRequest(
         level=0,
         from_turn=1,
@@ -169,12 +159,6 @@ def _message(message: Any) -> Message:
         tool_calls=tuple(calls_of(message)),
         tool_call_id=None if call_id is None else str(call_id),
     )
-
-
-def _is_ours(summarizer: object) -> bool:
-    """By its recipe too: a function may have any attributes, as a test's mock does."""
-    is_named = isinstance(getattr(summarizer, "recipe", None), str)
-    return is_named and callable(getattr(summarizer, "summarize", None))
 
 
 async def _is_smaller(message: dict[str, Any], chain: Sequence[Any], counter: TokenCounter) -> bool:

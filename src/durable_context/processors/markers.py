@@ -7,9 +7,11 @@ import re
 from collections.abc import Container
 from typing import Final
 
+from durable_context.ids import OFFLOADED_HANDLE
+
 HANDLE_DIGITS: Final = 12
 _MARKER: Final = re.compile(
-    r"\[\[OFFLOADED: handle=(?P<handle>off_[0-9a-f]{12})\]\]"
+    rf"\[\[OFFLOADED: handle=(?P<handle>{OFFLOADED_HANDLE})\]\]"
     r"|\[\[OFFLOAD: handle=(?P<older>(?:off_)?[0-9a-f]{12})\]\]"
 )
 _HANDLE: Final = re.compile(r"(?:off_)?[0-9a-f]{12}")

@@ -126,19 +126,21 @@ async def keep(
 
     The state stays as it is. Raises as `Branch.put_artifact` does.
     """
+    store = ctx.branch if ctx.recording else holder
     for handle in _candidates(content, ctx.task_id):
-        if ctx.recording and ctx.branch is not None:
-            if known.get(handle, content) == content and await _is_free(
-                ctx.branch, handle, content
-            ):
-                return Kept(handle, None)
+        other = known.get(handle, content)
+        in_artifact = other is None and holder is not None and not ctx.recording
+        if other != content and not in_artifact:
             continue
-        if holder is None and known.get(handle, content) == content:
+        if store is None:
             return Kept(handle, None)
-        if holder is None or known.get(handle) not in (None, content):
+        held = await versions(store, handle)
+        if any(version.sha256 != _sha256(content) for version in held):
             continue
-        if await _is_free(holder, handle, content):
-            return Kept(handle, (await keep_once(holder, handle, content)).handle)
+        if ctx.recording:
+            return Kept(handle, None)
+        artifact = held[-1] if held else await keep_once(store, handle, content)
+        return Kept(handle, artifact.handle)
     raise AssertionError("there is always another candidate")
 
 
@@ -258,9 +260,8 @@ def _candidates(content: str, scope: str) -> Iterator[str]:
         number += 1
 
 
-async def _is_free(holder: ArtifactHolder, handle: str, content: str) -> bool:
-    wanted = hashlib.sha256(encoded(content)).hexdigest()
-    return all(version.sha256 == wanted for version in await versions(holder, handle))
+def _sha256(content: str) -> str:
+    return hashlib.sha256(encoded(content)).hexdigest()
 
 
 async def _loaded(store: ArtifactHolder, artifact: str) -> str:
