@@ -167,17 +167,22 @@ async def test_parts_are_numbered_from_one_in_the_order_of_their_messages(tmp_pa
 
 async def test_groups_are_summarized_a_few_at_a_time(tmp_path: Path) -> None:
     running = most = 0
+    four = asyncio.Event()
 
     async def counting(messages: Messages) -> str:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        for _ in range(10):
-            await asyncio.sleep(0)
+        if running == 4:
+            four.set()
+        async with asyncio.timeout(60):
+            await four.wait()
+        await asyncio.sleep(0.02)  # a fifth would come meanwhile
         running -= 1
         return "short"
 
-    await compress(talk(12, 200), tmp_path, group_token_threshold=600, summarizer=counting)
+    result = await compress(talk(12, 200), tmp_path, group_token_threshold=600, summarizer=counting)
+    assert not result.failures
     assert most == 4
 
 
