@@ -25,6 +25,7 @@ from durable_context.compaction.lag import worth_a_hint
 from durable_context.compaction.store import CompactionStore
 from durable_context.compaction.waiting import wait_until_compacted
 from durable_context.contracts import CompactionRequest, CompactionResult
+from durable_context.control.branch_control import BranchControl
 from durable_context.embeddings.vectors import checked_vector
 from durable_context.errors import CompactionUnavailable, InvalidArgument
 from durable_context.events import ContextEvent
@@ -57,7 +58,7 @@ from durable_context.turns.recorder import NewTurn, record
 from durable_context.turns.tool_results import processed_results
 
 
-class Branch:
+class Branch(BranchControl):
     """One branch of a conversation. Made by `ContextClient.open_branch` and `fork`; holds no state
     of its own but what never changes, so any number of processes may hold the same branch."""
 
@@ -355,11 +356,14 @@ class Branch:
         return await self._artifacts.revert(self.branch_uuid, name, version)
 
     def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
-        label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""
         return CompactionRequest(
             tenant=self._resources.tenant,
             branch_uuid=self.branch_uuid,
             policy=self.policy,
             reason=reason,
-            label=clean(label)[:120],
+            label=self._label(),
         )
+
+    def _label(self) -> str:
+        label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""
+        return clean(label)[:120]

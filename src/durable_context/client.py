@@ -9,6 +9,7 @@ from durable_context.artifacts.contents import INLINE_LIMIT, ContentStore
 from durable_context.artifacts.store import ArtifactStore
 from durable_context.branch import Branch
 from durable_context.branch_store import BranchRow, BranchStore
+from durable_context.control.tenant_control import TenantControl
 from durable_context.database import Pool, create_pool
 from durable_context.errors import DatabaseUnavailable, InvalidArgument
 from durable_context.events import EventStore, PendingEvents
@@ -31,7 +32,7 @@ FROM_ENVIRONMENT = "environment"
 """Temporal's own environment configuration (TEMPORAL_ADDRESS and the rest)."""
 
 
-class ContextClient:
+class ContextClient(TenantControl):
     """One tenant's conversations. One per process is enough: it pools its connections."""
 
     def __init__(

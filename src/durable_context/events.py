@@ -29,8 +29,14 @@ EventKind = Literal[
     "compaction_failed",
     "compaction_skipped",
     "forked",
+    "reverted",
+    "pinned",
+    "unpinned",
+    "paused",
+    "resumed",
+    "damaged",
 ]
-NotedKind = Literal["over_budget", "compaction_skipped"]
+NotedKind = Literal["over_budget", "compaction_skipped", "reverted", "damaged"]
 
 PAGE = 200
 """Events per read while following."""

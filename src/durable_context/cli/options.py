@@ -19,3 +19,15 @@ BudgetTokens = Annotated[int, typer.Option("--budget", min=1, help="Tokens a pro
 Json = Annotated[
     bool, typer.Option("--json", metavar="", help="One JSON object, on the last line of output.")
 ]
+Iso = Annotated[
+    bool, typer.Option("--iso", metavar="", help="Times in UTC, as ISO 8601; local otherwise.")
+]
+TemporalAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--temporal",
+        envvar="TEMPORAL_ADDRESS",
+        help="Temporal's host and port; else Temporal's own environment configuration.",
+        show_default=False,
+    ),
+]

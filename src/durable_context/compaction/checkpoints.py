@@ -15,13 +15,16 @@ from durable_context.turns.ledger import merge_ledgers
 
 def checkpoint_after(
     previous: Checkpoint | None,
+    publication: int,
     older: Sequence[Summary],
     nodes: Sequence[Summary],
     ledger: Sequence[LedgerEntry],
     counter: TokenCounter,
     policy: CompactionPolicy,
 ) -> NewCheckpoint:
-    """`older`: the previous frontier. `nodes`: the leaf, then its merges. `ledger`: the leaf's."""
+    """`older`: the previous frontier, as it is by now, at `publication` of the branch. `nodes`: the
+    leaf, then its merges. `ledger`: the leaf's.
+    """
     leaf, covered = nodes[0], previous.turn_no if previous else 0
     if leaf.level != 0 or leaf.from_turn != covered + 1:
         raise StalePlan(f"the node of turns {leaf.from_turn}-{leaf.to_turn} follows {covered}")
@@ -30,6 +33,7 @@ def checkpoint_after(
     entries = merge_ledgers(previous.ledger if previous else (), ledger)
     return NewCheckpoint(
         previous=previous,
+        publication=publication,
         turn_no=leaf.to_turn,
         summary_ids=[node.summary_id for node in nodes],
         frontier=[node.summary_id for node in frontier],

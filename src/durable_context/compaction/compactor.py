@@ -43,6 +43,8 @@ from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.tokens import TokenCounter, token_counter
 
 OUTSIDE_TEMPORAL = RunId()
+PUBLISHED_MEANWHILE = 5
+"""Times that a commit starts over because older nodes were replaced under its hands."""
 
 
 class Compactor:
@@ -122,7 +124,7 @@ class Compactor:
         if not nodes or len(nodes) != len(request.summary_ids):
             raise StalePlan(f"of {len(request.summary_ids)} planned nodes {len(nodes)} exist")
         try:
-            checkpoint_id = await self._publish(store, request, nodes)
+            checkpoint_id = await self._publish_once_more(store, request, nodes)
         except StalePlan:
             published = await store.checkpoint(nodes[0].to_turn)
             if published is None:
@@ -215,6 +217,20 @@ class Compactor:
         await drafts.count_attempt(request.compaction_id, recipe, calls, message, failed=False)
         return drafted
 
+    async def _publish_once_more(
+        self, store: CompactionStore, request: CommitRequest, nodes: list[Summary]
+    ) -> UUID:
+        """Where the tail is as planned, but older nodes were replaced while the new checkpoint was
+        made, it is made again.
+        """
+        for _ in range(PUBLISHED_MEANWHILE):
+            try:
+                return await self._publish(store, request, nodes)
+            except StalePlan:
+                if (await store.head()).checkpoint_turn != request.checkpoint_turn:
+                    raise
+        return await self._publish(store, request, nodes)
+
     async def _publish(
         self, store: CompactionStore, request: CommitRequest, nodes: list[Summary]
     ) -> UUID:
@@ -226,10 +242,10 @@ class Compactor:
                 f" {head.checkpoint_turn}"
             )
         previous = await store.checkpoint(request.checkpoint_turn)
-        older = await store.summaries(previous.frontier) if previous else []
+        older = await store.frontier(request.checkpoint_turn)
         ledger = await store.ledger(nodes[0].from_turn, nodes[0].to_turn)
-        counter = self._counters(head.encoding)
-        new = checkpoint_after(previous, older, nodes, ledger, counter, request.policy)
+        counter, policy = self._counters(head.encoding), request.policy
+        new = checkpoint_after(previous, head.publication, older, nodes, ledger, counter, policy)
         return await store.publish(request.compaction_id, new)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+import asyncpg
+
 from durable_context import stored_json
 from durable_context.compaction.segments import TurnSize
 from durable_context.contracts import NodeRange, Reason
@@ -25,6 +27,8 @@ from durable_context.store import (
 
 MIN_TURN_TOKENS = 4
 """No turn is smaller: it has at least one message."""
+OVERLAP = "DC002"
+"""SQLSTATE of the database's refusal of nodes of one level that overlap."""
 MAX_HANDLES = 200
 """A checkpoint names the newest of what its own turns brought; its parents name what was before."""
 
@@ -39,26 +43,30 @@ with left_behind as (
         error = coalesce(error || '; ', '')
             || format('left behind: the branch went on at turns %s-%s', $3, $4)
     where tenant = $1 and branch_uuid = $2 and status = 'running'
-        and (from_turn <> $3 or to_turn <> $4)
+        and reason in ('turn', 'request', 'sweep') and (from_turn <> $3 or to_turn <> $4)
     returning compaction_id
 )
 insert into durable_context.compactions (
     tenant, branch_uuid, from_turn, to_turn, status, reason, tokens_before, workflow_id, run_id
 )
 select $1, $2, $3, $4, 'running', $5, $6, $7, $8 from (select count(*) from left_behind) counted
-on conflict (branch_uuid, from_turn) where status = 'running'
+on conflict (branch_uuid, level, from_turn) where status = 'running'
 do update set workflow_id = excluded.workflow_id, run_id = excluded.run_id
 returning compaction_id
 """
 
 
 class BranchHead(NamedTuple):
-    """What of a branch compaction starts from."""
+    """What of a branch compaction starts from. `publication` counts what was published of it;
+    `is_paused`: it is, or its tenant.
+    """
 
     encoding: str
     head_turn: int
     checkpoint_turn: int
     open_run_turn: int | None
+    publication: int = 0
+    is_paused: bool = False
 
 
 class RunId(NamedTuple):
@@ -69,9 +77,12 @@ class RunId(NamedTuple):
 
 
 class NewCheckpoint(NamedTuple):
-    """What one commit publishes. `tokens_before` and `tokens_after` are its leaf's."""
+    """What one commit publishes, made of the branch as of `publication`. `tokens_before` and
+    `tokens_after` are its leaf's.
+    """
 
     previous: Checkpoint | None
+    publication: int
     turn_no: int
     summary_ids: Sequence[UUID]
     frontier: Sequence[UUID]
@@ -92,8 +103,11 @@ class CompactionStore:
     async def head(self) -> BranchHead:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
-                "select encoding, head_turn, checkpoint_turn, open_run_turn"
-                " from durable_context.branches where tenant = $1 and branch_uuid = $2",
+                "select b.encoding, b.head_turn, b.checkpoint_turn, b.open_run_turn, b.publication,"
+                " b.paused_at is not null or t.paused_at is not null"
+                " from durable_context.branches b"
+                " left join durable_context.tenants t on t.tenant = b.tenant"
+                " where b.tenant = $1 and b.branch_uuid = $2",
                 self._tenant,
                 self._branch,
             )
@@ -185,6 +199,28 @@ class CompactionStore:
         found = {row["summary_id"]: summary_from_row(row) for row in rows}
         return [found[summary_id] for summary_id in ids if summary_id in found]
 
+    async def frontier(self, checkpoint_turn: int) -> list[Summary]:
+        """Nodes of the checkpoint at this turn, oldest first, each as it is by now: what replaced
+        it stands for it.
+        """
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                f"select {SUMMARY_COLUMNS} from (select s.*, f.position"
+                " from durable_context.visible_checkpoints c"
+                " cross join unnest(c.frontier) with ordinality f (summary_id, position)"
+                " join durable_context.summaries o"
+                " on o.tenant = c.tenant and o.summary_id = f.summary_id"
+                " join durable_context.visible_summaries s on s.tenant = c.tenant"
+                " and s.seen_by = c.seen_by and s.level = o.level and s.from_turn = o.from_turn"
+                " and s.to_turn = o.to_turn"
+                " where c.tenant = $1 and c.seen_by = $2 and c.turn_no = $3) nodes"
+                " order by position",
+                self._tenant,
+                self._branch,
+                checkpoint_turn,
+            )
+        return [summary_from_row(row) for row in rows]
+
     async def ledger(self, from_turn: int, to_turn: int) -> tuple[LedgerEntry, ...]:
         """Entries of these turns, oldest first, with their turn numbers."""
         async with acquired(self._pool) as connection:
@@ -204,13 +240,18 @@ class CompactionStore:
 
     async def publish(self, compaction_id: UUID, new: NewCheckpoint) -> UUID:
         """Make the drafts current and the checkpoint, whose id is returned, the newest: all or
-        nothing. Raises StalePlan when the branch is no longer where `new.previous` left it.
+        nothing. Raises StalePlan when something else was published since `new.publication`.
         """
-        async with acquired(self._pool) as connection, connection.transaction():
-            await self._lock_at(connection, new.previous)
-            await self._make_current(connection, new.summary_ids)
-            checkpoint_id = await self._insert_checkpoint(connection, new)
-            await self._complete(connection, compaction_id, new)
+        try:
+            async with acquired(self._pool) as connection, connection.transaction():
+                await self._begin_publication(connection, new.publication)
+                await self._make_current(connection, new.summary_ids)
+                checkpoint_id = await self._insert_checkpoint(connection, new)
+                await self._complete(connection, compaction_id, new)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate == OVERLAP:
+                raise StalePlan("other nodes cover these turns by now") from error
+            raise
         return checkpoint_id
 
     async def _sizes(self, from_turn: int, to_turn: int) -> list[TurnSize]:
@@ -235,11 +276,19 @@ class CompactionStore:
             self._branch,
         )
 
-    async def _lock_at(self, connection: Connection, previous: Checkpoint | None) -> None:
-        expected = previous.turn_no if previous else 0
-        actual = await self._lock(connection)
-        if actual != expected:
-            raise StalePlan(f"planned from turn {expected}, the newest checkpoint is at {actual}")
+    async def _begin_publication(self, connection: Connection, expected: int) -> None:
+        """Lock the branch and count one publication more; what changes from here on bears its
+        number.
+        """
+        found = await connection.fetchval(
+            "update durable_context.branches set publication = publication + 1"
+            " where tenant = $1 and branch_uuid = $2 and publication = $3 returning publication",
+            self._tenant,
+            self._branch,
+            expected,
+        )
+        if found is None:
+            raise StalePlan(f"something was published since publication {expected} of the branch")
 
     async def _make_current(self, connection: Connection, ids: Sequence[UUID]) -> None:
         rows = await connection.fetch(
@@ -257,13 +306,15 @@ class CompactionStore:
         return await connection.fetchval(
             "insert into durable_context.checkpoints (tenant, branch_uuid, turn_no, parent_id,"
             " frontier, leaf_count, sections, ledger, text, token_count, token_usage,"
-            " artifact_handles)"
+            " artifact_handles, revision)"
             " select $1, $2, $3, $4, $5, coalesce(p.leaf_count, 0) + 1, $6, $7, $8, $9, $10,"
             " array(select a.handle from (select handle, turn_no, artifact_no"
             " from durable_context.visible_artifacts where tenant = $1 and seen_by = $2"
             " and source <> 'put' and turn_no between $11 and $3"
             " order by turn_no desc, artifact_no desc limit $12) a"
-            " order by a.turn_no, a.artifact_no)"
+            " order by a.turn_no, a.artifact_no),"
+            " 1 + coalesce((select max(c.revision) from durable_context.checkpoints c"
+            " where c.branch_uuid = $2 and c.turn_no = $3), 0)"
             " from (values (1)) as one left join durable_context.checkpoints p"
             " on p.tenant = $1 and p.checkpoint_id = $4"
             " returning checkpoint_id",

@@ -35,6 +35,8 @@ SUMMARIZER_UNAVAILABLE = "SummarizerUnavailable"
 COMPACTION_FAILED = "CompactionFailed"
 
 Reason = Literal["turn", "request", "sweep"]
+TreeReason = Literal["merge", "upgrade", "rebuild"]
+"""Why nodes are made or replaced before the newest checkpoint."""
 OffloadMode = Literal["compact", "compress", "auto"]
 SummaryRole = Literal["system", "user"]
 

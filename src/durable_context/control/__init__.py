@@ -1,0 +1,1 @@
+"""Control over what compaction made, for operators: of a branch, and of all that a tenant has."""

@@ -1,0 +1,361 @@
+-- Control over what compaction made: replacements and reverts, pins, pauses, and what each compaction cost and saved.
+--
+-- A branch counts its *publications*: each commit, replacement and revert is one. A node or checkpoint is visible from the
+-- publication that made it current (published_in) to the one that replaced or rejected it (replaced_in). So a fork sees
+-- its parent as it stood at the fork, exactly, whatever the parent replaces or reverts later.
+
+alter table durable_context.branches
+    add column publication bigint not null default 0,
+    -- The parent's publication that a fork sees.
+    add column parent_publication bigint,
+    add column paused_at timestamptz,
+    add column paused_because text;
+update durable_context.branches set parent_publication = 0 where parent_uuid is not null;
+alter table durable_context.branches
+    add check ((parent_uuid is null) = (parent_publication is null)),
+    add check (paused_at is not null or paused_because is null);
+drop trigger immutable on durable_context.branches;
+create trigger immutable before update of
+    branch_uuid, tenant, conversation_id, branch_id, parent_uuid, fork_turn, encoding, text_search, created_at,
+    parent_publication
+    on durable_context.branches
+    for each row execute function durable_context.refuse_change();
+
+alter table durable_context.lineage
+    -- Of the ancestor, as far as the branch sees. It moves on when the branch takes over replacements.
+    add column publication bigint not null default 9223372036854775807;
+drop trigger immutable on durable_context.lineage;
+update durable_context.lineage set publication = 0 where depth > 0;
+create trigger immutable before update of
+    tenant, branch_uuid, depth, ancestor_uuid, from_turn, to_turn, compacted_turn, artifact_limit
+    on durable_context.lineage
+    for each row execute function durable_context.refuse_change();
+create trigger permanent before delete or truncate on durable_context.lineage
+    for each statement execute function durable_context.refuse_change();
+
+create or replace function durable_context.add_lineage() returns trigger language plpgsql as $$
+begin
+    insert into durable_context.lineage (
+        tenant, branch_uuid, depth, ancestor_uuid, from_turn, to_turn, compacted_turn, artifact_limit, publication
+    )
+    select new.tenant, new.branch_uuid, 0, new.branch_uuid, coalesce(new.fork_turn, 0) + 1, 2147483647, 2147483647,
+        2147483647, 9223372036854775807
+    union all
+    select new.tenant, new.branch_uuid, l.depth + 1, l.ancestor_uuid, l.from_turn,
+        least(l.to_turn, new.fork_turn), least(l.compacted_turn, new.checkpoint_turn),
+        least(l.artifact_limit, new.artifact_count),
+        case l.depth when 0 then new.parent_publication else l.publication end
+    from durable_context.lineage l
+    where l.tenant = new.tenant and l.branch_uuid = new.parent_uuid;
+    return null;
+end $$;
+
+-- Nodes.
+
+alter table durable_context.summaries
+    add column published_in bigint,
+    add column replaced_in bigint;
+update durable_context.summaries set published_in = 0 where state <> 'draft';
+
+-- draft -> current -> superseded -> rejected; each may be left out, none taken back. To make an older one current again,
+-- it is published anew: see revert.
+create function durable_context.stamp_publication() returns trigger language plpgsql as $$
+declare
+    now_published bigint := (
+        select b.publication from durable_context.branches b where b.branch_uuid = new.branch_uuid
+    );
+begin
+    if tg_op = 'UPDATE' then
+        if (array_position('{draft,current,superseded,rejected}', new.state)
+            <= array_position('{draft,current,superseded,rejected}', old.state)) then
+            raise exception '% rows never go from % to %', tg_table_name, old.state, new.state using errcode = 'DC001';
+        end if;
+        if new.state in ('superseded', 'rejected') then
+            new.replaced_in := coalesce(old.replaced_in, now_published);
+        end if;
+    end if;
+    if new.state = 'current' then
+        new.published_in := now_published;
+    end if;
+    return new;
+end $$;
+
+drop trigger permanent_state on durable_context.summaries;
+create trigger a_stamp before insert on durable_context.summaries
+    for each row when (new.state = 'current') execute function durable_context.stamp_publication();
+create trigger a_stamp_change before update of state on durable_context.summaries
+    for each row when (new.state <> old.state) execute function durable_context.stamp_publication();
+
+create or replace view durable_context.visible_summaries as
+    select l.branch_uuid as seen_by, s.*
+    from durable_context.lineage l
+    join durable_context.summaries s on s.tenant = l.tenant and s.branch_uuid = l.ancestor_uuid
+        and s.to_turn <= l.compacted_turn
+    where s.published_in <= l.publication and (s.replaced_in is null or s.replaced_in > l.publication);
+
+-- Checkpoints: a replaced frontier gives another revision at the same turn.
+
+alter table durable_context.checkpoints
+    add column revision integer not null default 1 check (revision >= 1),
+    add column state text not null default 'current' check (state in ('current', 'superseded', 'rejected')),
+    add column published_in bigint not null default 0,
+    add column replaced_in bigint,
+    drop constraint checkpoints_branch_uuid_turn_no_key,
+    add unique (branch_uuid, turn_no, revision);
+create unique index checkpoints_current on durable_context.checkpoints (branch_uuid, turn_no) where state = 'current';
+
+drop trigger immutable on durable_context.checkpoints;
+create trigger immutable before update of
+    checkpoint_id, tenant, branch_uuid, turn_no, parent_id, frontier, leaf_count, sections, ledger, text, token_count,
+    token_usage, artifact_handles, schema_version, created_at, revision
+    on durable_context.checkpoints
+    for each row execute function durable_context.refuse_change();
+create trigger a_stamp before insert on durable_context.checkpoints
+    for each row when (new.state = 'current') execute function durable_context.stamp_publication();
+create trigger a_stamp_change before update of state on durable_context.checkpoints
+    for each row when (new.state <> old.state) execute function durable_context.stamp_publication();
+
+create or replace view durable_context.visible_checkpoints as
+    select l.branch_uuid as seen_by, c.*
+    from durable_context.lineage l
+    join durable_context.checkpoints c on c.tenant = l.tenant and c.branch_uuid = l.ancestor_uuid
+        and c.turn_no <= l.compacted_turn
+        and c.published_in <= l.publication and (c.replaced_in is null or c.replaced_in > l.publication);
+
+create or replace function durable_context.newest_checkpoint(p_branch uuid, p_turn integer)
+returns integer language sql stable as $$
+    select coalesce(max(n.turn_no), 0)
+    from durable_context.lineage l, lateral (
+        select c.turn_no from durable_context.checkpoints c
+        where c.branch_uuid = l.ancestor_uuid and c.turn_no <= least(l.compacted_turn, p_turn)
+            and c.published_in <= l.publication and (c.replaced_in is null or c.replaced_in > l.publication)
+        order by c.turn_no desc limit 1
+    ) n
+    where l.branch_uuid = p_branch
+$$;
+
+create or replace function durable_context.fork_branch(
+    p_tenant text, p_parent uuid, p_branch_id text, p_at_turn integer, p_keep_raw_turns integer,
+    out status text, out branch_uuid uuid, out fork_turn integer, out head_turn integer, out encoding text
+) language plpgsql as $$
+#variable_conflict use_column
+declare
+    parent durable_context.branches;
+    child durable_context.branches;
+    last record;
+    base integer := 0;
+    base_tokens bigint := 0;
+    seen bigint := 0;
+begin
+    select * into parent from durable_context.branches b where b.tenant = p_tenant and b.branch_uuid = p_parent;
+    if not found then
+        status := 'unknown_branch';
+        return;
+    end if;
+    head_turn := parent.head_turn;
+    encoding := parent.encoding;
+    fork_turn := coalesce(p_at_turn, parent.head_turn);
+
+    select * into child from durable_context.branches b
+        where b.tenant = p_tenant and b.conversation_id = parent.conversation_id and b.branch_id = p_branch_id;
+    if not found then
+        if fork_turn < 0 or fork_turn > parent.head_turn then
+            status := 'no_such_turn';
+            return;
+        end if;
+        select 0::bigint as head_tokens, null::integer as open_run_turn into last;
+        if fork_turn > 0 then
+            select t.head_tokens, t.open_run_turn into strict last from durable_context.visible_turns t
+                where t.tenant = p_tenant and t.seen_by = p_parent and t.turn_no = fork_branch.fork_turn;
+        end if;
+        -- One snapshot: a checkpoint and a publication that go together.
+        select b.publication, durable_context.newest_checkpoint(p_parent, fork_branch.fork_turn - p_keep_raw_turns)
+            into strict seen, base
+            from durable_context.branches b where b.tenant = p_tenant and b.branch_uuid = p_parent;
+        if base > 0 then
+            select t.head_tokens into strict base_tokens from durable_context.visible_turns t
+                where t.tenant = p_tenant and t.seen_by = p_parent and t.turn_no = base;
+        end if;
+        insert into durable_context.branches as b (
+            tenant, conversation_id, branch_id, parent_uuid, fork_turn, encoding, text_search, head_turn, head_tokens,
+            checkpoint_turn, checkpoint_tokens, open_run_turn, parent_publication
+        ) values (
+            p_tenant, parent.conversation_id, p_branch_id, p_parent, fork_branch.fork_turn, parent.encoding,
+            parent.text_search, fork_branch.fork_turn, last.head_tokens, base, base_tokens, last.open_run_turn, seen
+        ) on conflict (tenant, conversation_id, branch_id) do nothing returning b.branch_uuid into branch_uuid;
+        if found then
+            status := 'forked';
+            return;
+        end if;
+        -- Somebody else was faster: committed by now, or the insert would still wait.
+        select * into strict child from durable_context.branches b
+            where b.tenant = p_tenant and b.conversation_id = parent.conversation_id and b.branch_id = p_branch_id;
+    end if;
+    status := case
+        when child.parent_uuid = p_parent and child.fork_turn = coalesce(p_at_turn, child.fork_turn) then 'repeated'
+        else 'id_taken'
+    end;
+    branch_uuid := child.branch_uuid;
+    fork_turn := child.fork_turn;
+end $$;
+
+-- A fork begins as its parent stood at that turn, with a checkpoint that the parent's publication has.
+create or replace function durable_context.check_fork() returns trigger language plpgsql as $$
+begin
+    if not exists (
+        select from durable_context.branches p
+        where p.tenant = new.tenant and p.branch_uuid = new.parent_uuid
+            and p.conversation_id = new.conversation_id and p.encoding = new.encoding
+            and p.text_search = new.text_search and new.fork_turn <= p.head_turn
+            and new.parent_publication <= p.publication
+    ) or new.head_turn <> new.fork_turn or new.checkpoint_turn > new.fork_turn
+    or new.checkpoint_turn <> 0 and not exists (
+        select from durable_context.lineage l
+        join durable_context.checkpoints c on c.tenant = l.tenant and c.branch_uuid = l.ancestor_uuid
+            and c.turn_no = new.checkpoint_turn and c.turn_no <= l.compacted_turn
+        cross join lateral (
+            select case l.depth when 0 then new.parent_publication else l.publication end as publication
+        ) p
+        where l.tenant = new.tenant and l.branch_uuid = new.parent_uuid
+            and c.published_in <= p.publication and (c.replaced_in is null or c.replaced_in > p.publication)
+    ) then
+        raise exception 'the branch is no fork of its parent at turn %', new.fork_turn using errcode = 'DC004';
+    end if;
+    return new;
+end $$;
+
+-- Which node an entry of the index was made from: another one is indexed anew.
+alter table durable_context.indexed_documents add column summary_id uuid;
+
+-- Compactions: of nodes that replace others, too, and what they cost and saved.
+
+alter table durable_context.compactions
+    add column level smallint not null default 0 check (level >= 0),
+    -- What the summarizer was asked to keep in view, for this compaction alone.
+    add column focus text check (focus <> ''),
+    add column input_tokens bigint not null default 0,
+    add column output_tokens bigint not null default 0,
+    -- In US dollars; null where the price of a model that was asked is not known.
+    add column price numeric check (price >= 0),
+    -- Head of the branch when it was published: each turn since is a call that was spared `saved_tokens`, once
+    -- `broken_tokens` of the prefix, which a provider may have had in its cache, were read anew.
+    add column head_turn integer,
+    add column saved_tokens bigint,
+    add column broken_tokens bigint,
+    drop constraint compactions_status_check,
+    add constraint compactions_status_check check (status in ('running', 'completed', 'failed', 'skipped'));
+drop index durable_context.compactions_running;
+create unique index compactions_running on durable_context.compactions (branch_uuid, level, from_turn)
+    where status = 'running';
+-- The same work is skipped once, not with every turn.
+create unique index compactions_skipped on durable_context.compactions (branch_uuid, level, from_turn, to_turn)
+    where status = 'skipped';
+create index compactions_by_tenant on durable_context.compactions (tenant, started_at desc);
+
+-- What a tenant has: conversations that are not compacted for now, and how long what is kept for.
+create table durable_context.tenants (
+    tenant text primary key check (tenant <> ''),
+    paused_at timestamptz,
+    paused_because text,
+    retention json,
+    updated_at timestamptz not null default clock_timestamp(),
+    check (paused_at is not null or paused_because is null)
+);
+
+-- A turn, or a fact of its ledger, that stands in every prompt verbatim. A fork begins with its parent's.
+create table durable_context.pins (
+    tenant text not null,
+    branch_uuid uuid not null,
+    turn_no integer not null check (turn_no >= 1),
+    kind text not null default '',
+    value text not null default '',
+    pinned_at timestamptz not null default clock_timestamp(),
+    primary key (branch_uuid, turn_no, kind, value),
+    foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid),
+    check ((kind = '') = (value = ''))
+);
+
+create function durable_context.inherit_pins() returns trigger language plpgsql as $$
+begin
+    insert into durable_context.pins (tenant, branch_uuid, turn_no, kind, value, pinned_at)
+    select p.tenant, new.branch_uuid, p.turn_no, p.kind, p.value, p.pinned_at from durable_context.pins p
+    where p.tenant = new.tenant and p.branch_uuid = new.parent_uuid and p.turn_no <= new.fork_turn;
+    return null;
+end $$;
+create trigger pins after insert on durable_context.branches
+    for each row when (new.parent_uuid is not null) execute function durable_context.inherit_pins();
+
+-- Events of all that.
+
+alter table durable_context.events
+    drop constraint events_kind_check,
+    add constraint events_kind_check check (kind in (
+        'prepared', 'recorded', 'offloaded', 'put', 'over_budget', 'compaction_started', 'compaction_completed',
+        'compaction_failed', 'compaction_skipped', 'forked', 'reverted', 'pinned', 'unpinned', 'paused', 'resumed',
+        'damaged'
+    ));
+
+create or replace function durable_context.note_event(
+    p_tenant text, p_branch uuid, p_kind text, p_turn_no integer, p_at timestamptz, p_data json
+) returns bigint language plpgsql as $$
+declare
+    event_no bigint := durable_context.next_event(p_branch);
+begin
+    if p_kind not in ('over_budget', 'compaction_skipped', 'reverted', 'damaged') then
+        raise exception '% events are written by triggers alone', p_kind using errcode = 'DC005';
+    end if;
+    insert into durable_context.events (tenant, branch_uuid, event_no, kind, turn_no, at, data)
+        values (p_tenant, p_branch, event_no, p_kind, p_turn_no, coalesce(p_at, clock_timestamp()), p_data);
+    return event_no;
+end $$;
+
+create or replace function durable_context.tell_compaction() returns trigger language plpgsql as $$
+begin
+    insert into durable_context.events (tenant, branch_uuid, event_no, kind, turn_no, data) values (
+        new.tenant, new.branch_uuid, durable_context.next_event(new.branch_uuid),
+        case new.status when 'running' then 'compaction_started' else 'compaction_' || new.status end, new.to_turn,
+        json_strip_nulls(json_build_object(
+            'compaction_id', new.compaction_id, 'from_turn', new.from_turn, 'to_turn', new.to_turn,
+            'level', new.level, 'reason', new.reason, 'attempts', new.attempts, 'recipe', new.recipe,
+            'tokens_before', new.tokens_before, 'tokens_after', new.tokens_after, 'error', left(new.error, 1000)
+        ))
+    );
+    return null;
+end $$;
+
+create function durable_context.tell_pin() returns trigger language plpgsql as $$
+declare
+    pin durable_context.pins := case tg_op when 'DELETE' then old else new end;
+begin
+    if exists (select from durable_context.branches b where b.branch_uuid = pin.branch_uuid) then
+        insert into durable_context.events (tenant, branch_uuid, event_no, kind, turn_no, data) values (
+            pin.tenant, pin.branch_uuid, durable_context.next_event(pin.branch_uuid),
+            case tg_op when 'DELETE' then 'unpinned' else 'pinned' end, pin.turn_no,
+            json_strip_nulls(json_build_object('kind', nullif(pin.kind, '')))
+        );
+    end if;
+    return null;
+end $$;
+create constraint trigger tell after insert or delete on durable_context.pins
+    deferrable initially deferred for each row execute function durable_context.tell_pin();
+
+create function durable_context.tell_pause() returns trigger language plpgsql as $$
+begin
+    insert into durable_context.events (tenant, branch_uuid, event_no, kind, turn_no, data) values (
+        new.tenant, new.branch_uuid, durable_context.next_event(new.branch_uuid),
+        case when new.paused_at is null then 'resumed' else 'paused' end, new.head_turn, '{}'
+    );
+    return null;
+end $$;
+create constraint trigger tell_pause after update of paused_at on durable_context.branches
+    deferrable initially deferred for each row when ((new.paused_at is null) <> (old.paused_at is null))
+    execute function durable_context.tell_pause();
+
+-- Retention alone deletes what is permanent, in a transaction that says so.
+create or replace function durable_context.refuse_change() returns trigger language plpgsql as $$
+begin
+    if tg_op = 'DELETE' and current_setting('durable_context.retention', true) = 'on' then
+        return case tg_level when 'ROW' then old end;
+    end if;
+    raise exception '% rows are immutable: % refused', tg_table_name, lower(tg_op) using errcode = 'DC001';
+end $$;
