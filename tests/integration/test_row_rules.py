@@ -68,9 +68,11 @@ HANDLE = "A" * 22
 BRANCH = """
 insert into durable_context.branches (
     tenant, conversation_id, branch_id, parent_uuid, fork_turn, encoding, text_search, head_turn,
-    checkpoint_turn
+    checkpoint_turn, parent_publication
 )
-values ('default', $1, 'forged', $2, $3, 'o200k_base', 'english', $4, $5)
+values ('default', $1, 'forged', $2, $3, 'o200k_base', 'english', $4, $5, (
+    select p.publication + $6::integer from durable_context.branches p where p.branch_uuid = $2
+))
 """
 LINEAGE = """
 insert into durable_context.lineage (
@@ -80,12 +82,18 @@ values ('default', $1, 9, $2, 1, 100, 100, 100)
 """
 IMMUTABLE = {
     "turns": ("digest = 'x'", "messages = '[]'", "turn_no = turn_no + 100"),
-    "checkpoints": ("text = 'x'", "frontier = '{}'", "turn_no = turn_no + 100"),
+    "checkpoints": (
+        "text = 'x'",
+        "frontier = '{}'",
+        "turn_no = turn_no + 100",
+        "revision = revision + 1",
+    ),
     "branches": (
         "fork_turn = 1",
         "parent_uuid = null",
         "branch_id = branch_id || 'x'",
         "tenant = 'x'",
+        "parent_publication = 0",
         "encoding = 'cl100k_base'",
     ),
     "lineage": ("to_turn = 100", "ancestor_uuid = branch_uuid", "artifact_limit = 100"),
@@ -216,13 +224,47 @@ async def test_what_is_published_cannot_be_taken_away(family: Family, table: str
     await family.refused_as_it_is("immutable", statement.format(f"durable_context.{table}"))
 
 
-async def test_a_published_summary_never_becomes_a_draft_again(family: Family):
-    """Which could be deleted."""
+async def test_what_was_replaced_or_rejected_never_comes_back(family: Family):
+    """And a draft could be deleted."""
     node = await family.node(ROOT, 1, 6)
     change = "update durable_context.summaries set state = $2 where summary_id = $1"
-    await family.refused_as_it_is("immutable", change, node, "draft")
-    await family.connection.execute(change, node, "superseded")
-    await family.refused_as_it_is("immutable", change, node, "draft")
+    for state, refused in (
+        ("current", ["draft"]),
+        ("superseded", ["draft", "current"]),
+        ("rejected", ["draft", "current", "superseded"]),
+    ):
+        await family.connection.execute(change, node, state)
+        for earlier in refused:
+            await family.refused_as_it_is("immutable", change, node, earlier)
+
+
+async def test_a_checkpoint_that_was_replaced_never_comes_back(family: Family):
+    checkpoint = await family.checkpoint(ROOT, 12)
+    change = "update durable_context.checkpoints set state = $2 where checkpoint_id = $1"
+    await family.connection.execute(change, checkpoint, "superseded")
+    await family.refused_as_it_is("immutable", change, checkpoint, "current")
+
+
+async def test_a_turn_has_one_current_checkpoint(family: Family):
+    nodes = [await family.node(ROOT, 1, 6), await family.node(ROOT, 7, 12)]
+    await family.refused("lineage", CHECKPOINT, ROOT, 12, None, nodes)
+
+
+async def test_a_fork_sees_its_parent_as_it_stood_whatever_the_parent_replaces(family: Family):
+    seen = "select summary_id from durable_context.visible_summaries where tenant = $1"
+    seen += " and seen_by = $2 and from_turn = 1"
+    node = await family.node(ROOT, 1, 6)
+    await family.run(
+        "update durable_context.branches set publication = publication + 1"
+        " where tenant = $1 and branch_uuid = $2",
+        ROOT,
+    )
+    await family.connection.execute(
+        "update durable_context.summaries set state = 'superseded' where summary_id = $1", node
+    )
+    newer = await family.run(NODE, ROOT, 0, 1, 6, "current")
+    assert await family.run(seen, ROOT) == newer
+    assert await family.run(seen, CHILD) == node
 
 
 @pytest.mark.parametrize("turn_no", [1, FORK_TURN, HEAD, HEAD + 2, HEAD + 100])
@@ -337,13 +379,14 @@ async def test_nothing_can_be_added_to_a_lineage(family: Family, reader: str, re
 
 
 @pytest.mark.parametrize(
-    ("conversation", "fork_turn", "head_turn", "checkpoint_turn"),
+    ("conversation", "fork_turn", "head_turn", "checkpoint_turn", "publication"),
     [
-        ("conversation", 10, 12, 12),
-        ("conversation", 10, 10, 8),
-        ("conversation", 15, 15, 0),
-        ("conversation", 10, 9, 0),
-        ("another", 10, 10, 0),
+        ("conversation", 10, 12, 12, 0),
+        ("conversation", 10, 10, 8, 0),
+        ("conversation", 15, 15, 0, 0),
+        ("conversation", 10, 9, 0, 0),
+        ("another", 10, 10, 0, 0),
+        ("conversation", 10, 10, 6, 1),
     ],
     ids=[
         "a checkpoint beyond the fork",
@@ -351,15 +394,25 @@ async def test_nothing_can_be_added_to_a_lineage(family: Family, reader: str, re
         "beyond the parent's head",
         "not at the fork",
         "of another conversation",
+        "of a publication to come",
     ],
 )
 async def test_a_fork_that_would_read_what_came_later_is_refused(
-    family: Family, conversation: str, fork_turn: int, head_turn: int, checkpoint_turn: int
+    family: Family,
+    conversation: str,
+    fork_turn: int,
+    head_turn: int,
+    checkpoint_turn: int,
+    publication: int,
 ):
-    fork = (conversation, family.uuid(ROOT), fork_turn, head_turn, checkpoint_turn)
+    fork = (conversation, family.uuid(ROOT), fork_turn, head_turn, checkpoint_turn, publication)
     await family.refused_as_it_is("lineage", BRANCH, *fork)
 
 
 async def test_a_parent_of_another_tenant_is_refused(family: Family):
-    fork = ("conversation", family.uuid(FOREIGN), 1, 1, 0)
+    fork = ("conversation", family.uuid(FOREIGN), 1, 1, 0, 0)
     await family.refused_as_it_is("lineage", BRANCH, *fork)
+
+
+async def test_a_fork_of_what_the_parent_has_is_taken(family: Family):
+    await family.connection.execute(BRANCH, "conversation", family.uuid(ROOT), 10, 10, 6, 0)
