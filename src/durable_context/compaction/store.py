@@ -6,6 +6,7 @@ Whoever writes locks the branch first, so that all writers of a branch queue in 
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -67,6 +68,17 @@ class BranchHead(NamedTuple):
     open_run_turn: int | None
     publication: int = 0
     is_paused: bool = False
+
+
+class MergeSizes(NamedTuple):
+    """Tokens of the nodes to merge, of those among them that prompts show already, and of the
+    newest checkpoint.
+    """
+
+    children: int
+    shown: int
+    checkpoint: int
+    last_turn_at: datetime | None
 
 
 class RunId(NamedTuple):
@@ -141,6 +153,35 @@ class CompactionStore:
                 checkpoint_turn,
             )
         return [NodeRange(level=row[0], from_turn=row[1], to_turn=row[2]) for row in rows]
+
+    async def merge_sizes(self, node: NodeRange, checkpoint_turn: int) -> MergeSizes:
+        """What making `node` of the nodes inside it is judged by. Of its turns that none of them
+        covers yet, a node of their average size is expected.
+        """
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                "select coalesce(n.tokens, 0), n.count, coalesce(n.covered, $4 - 1) < $5,"
+                " coalesce(c.token_count, 0), coalesce(b.last_turn_at, b.created_at)"
+                " from durable_context.branches b"
+                " cross join lateral (select sum(s.token_count) as tokens, count(*) as count,"
+                " max(s.to_turn) as covered from durable_context.visible_summaries s"
+                " where s.tenant = $1 and s.seen_by = $2 and s.level = $3 and s.from_turn >= $4"
+                " and s.to_turn <= $5) n"
+                " left join durable_context.visible_checkpoints c"
+                " on c.tenant = $1 and c.seen_by = $2 and c.turn_no = $6"
+                " where b.tenant = $1 and b.branch_uuid = $2",
+                self._tenant,
+                self._branch,
+                node.level - 1,
+                node.from_turn,
+                node.to_turn,
+                checkpoint_turn,
+            )
+        if row is None:
+            raise UnknownBranch(f"there is no branch {self._branch} for this tenant")
+        shown, count, is_missing, checkpoint, last_turn_at = row
+        expected = -(-shown // count) if is_missing and count else 0
+        return MergeSizes(shown + expected, shown, checkpoint, last_turn_at)
 
     async def join_compaction(
         self, leaf: NodeRange, tokens: int, reason: Reason, by: RunId
