@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Self
 from temporalio.envconfig import ClientConfig
 
 from durable_context.embeddings.endpoint import embedder_from_spec
+from durable_context.errors import InvalidArgument
 from durable_context.models import Value
+from durable_context.policy import CompactionPolicy, policy_from_env
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import InvalidSettings
 
@@ -53,6 +55,7 @@ class Settings(Value):
     model_base_url: str | None = None
     embedder: EmbedderSettings | None = None
     artifact_url: str | None = None
+    policy: CompactionPolicy = CompactionPolicy()
     health: Address | None = None
     max_workflow_tasks: int = 100
     max_activities: int = 50
@@ -70,6 +73,7 @@ class Settings(Value):
             model_base_url=environ.get("DURABLE_CONTEXT_MODEL_BASE_URL") or None,
             embedder=_embedder(environ),
             artifact_url=environ.get("DURABLE_CONTEXT_ARTIFACT_URL") or None,
+            policy=_policy(environ),
             health=_address(environ, "DURABLE_CONTEXT_HEALTH_ADDRESS"),
             max_workflow_tasks=_whole(environ, "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", 100, 2, 1000),
             max_activities=_whole(environ, "DURABLE_CONTEXT_MAX_ACTIVITIES", 50, 1, 1000),
@@ -121,6 +125,13 @@ def _summarizers(environ: Mapping[str, str]) -> tuple[str, ...]:
     except ValueError as error:
         raise InvalidSettings(f"{name}={text!r}: {error}") from error
     return tuple(spec.strip() for spec in text.split(","))
+
+
+def _policy(environ: Mapping[str, str]) -> CompactionPolicy:
+    try:
+        return policy_from_env(environ)
+    except InvalidArgument as error:
+        raise InvalidSettings(str(error)) from error
 
 
 def _embedder(environ: Mapping[str, str]) -> EmbedderSettings | None:

@@ -17,7 +17,7 @@ from durable_context.exports.exporting import export_branch
 from durable_context.exports.importing import import_branch
 from durable_context.ids import check_ids
 from durable_context.models import BranchInfo
-from durable_context.policy import CompactionPolicy
+from durable_context.policy import CompactionPolicy, policy_from_env
 from durable_context.resources import Resources
 from durable_context.store import Store
 from durable_context.tokens import token_counter
@@ -76,7 +76,8 @@ class ContextClient(TenantControl):
     ) -> Self:
         """Connect to the database; Temporal is connected to when it is first needed.
 
-        `database_url` defaults to DURABLE_CONTEXT_DATABASE_URL. `temporal` is an address, a client
+        `database_url` defaults to DURABLE_CONTEXT_DATABASE_URL, `policy` to what
+        DURABLE_CONTEXT_POLICY says (see `policy_from_env`). `temporal` is an address, a client
         with the pydantic data converter, or None to record without hints: nothing is compacted
         then. An existing branch keeps the encoding it was made with. Contents of more than
         `inline_limit` bytes go to the object store at `artifact_url` (file, s3, gs, az), by default
@@ -88,6 +89,7 @@ class ContextClient(TenantControl):
         except ValueError as error:
             raise InvalidArgument(str(error)) from error
         check_ids(tenant=tenant)
+        policy = policy or policy_from_env(os.environ)
         url = database_url or os.environ.get(DATABASE_URL)
         if not url:
             raise DatabaseUnavailable(f"no database: pass database_url, or set {DATABASE_URL}")
@@ -100,7 +102,7 @@ class ContextClient(TenantControl):
             pool,
             _requests(temporal),
             tenant=tenant,
-            policy=policy or CompactionPolicy(),
+            policy=policy,
             encoding=encoding,
             contents=contents,
         )

@@ -1,13 +1,20 @@
-"""The numbers that steer compaction and prompts: frozen values, passed along and never read from
-the environment.
+"""The numbers that steer compaction and prompts: frozen values, passed along. The environment says
+at most what they are by default.
 """
 
+import json
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from durable_context.errors import InvalidArgument
 
 CALLS_PER_ATTEMPT = 5
 """Model calls, one after the other, that one attempt at a summary has time for."""
+POLICY = "DURABLE_CONTEXT_POLICY"
+"""The environment variable with the policy of clients, workers and commands: a JSON object."""
 
 
 class CompactionPolicy(BaseModel):
@@ -75,3 +82,51 @@ class CompactionPolicy(BaseModel):
     def attempt_timeout(self) -> timedelta:
         """Bound on one attempt at a summary, which may call several models."""
         return CALLS_PER_ATTEMPT * self.summarizer_timeout
+
+
+def policy_from_env(environ: Mapping[str, str]) -> CompactionPolicy:
+    """What DURABLE_CONTEXT_POLICY says, a JSON object of fields of the policy, with the defaults of
+    all others. Durations are seconds or ISO 8601.
+
+    Whoever compacts a branch needs the same, or cuts other segments. Raises InvalidArgument.
+    """
+    text = environ.get(POLICY)
+    if not text or not text.strip():
+        return CompactionPolicy()
+    try:
+        fields: Any = json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{POLICY}={text!r:.80} is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidArgument(f'{POLICY}={text!r:.80}; it must be an object: {{"fan_out": 4}}')
+    try:
+        return CompactionPolicy.model_validate(fields)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        value = cast("dict[str, object]", fields)[name]
+        raise InvalidArgument(f"{POLICY}: {_complaint(name, value)}") from error
+
+
+def _complaint(name: str, value: object) -> str:
+    field = CompactionPolicy.model_fields.get(name)
+    if field is None:
+        allowed = ", ".join(CompactionPolicy.model_fields)
+        return f"there is no field {name!r:.80}; allowed are {allowed}"
+    bounds = " and ".join(_bound(constraint) for constraint in field.metadata)
+    return f"{name}={value!r:.80}; allowed is {_KINDS[field.annotation]} {bounds}".rstrip()
+
+
+def _bound(constraint: Any) -> str:
+    """Of annotated_types: Ge, Gt or Le."""
+    words = {"ge": "of at least", "gt": "of more than", "le": "of at most"}
+    name = type(constraint).__name__.lower()
+    bound = getattr(constraint, name)
+    shown = f"{bound.total_seconds():g} s" if isinstance(bound, timedelta) else f"{bound:,}"
+    return f"{words[name]} {shown}"
+
+
+_KINDS: dict[Any, str] = {
+    int: "a whole number",
+    bool: "true or false",
+    timedelta: "a duration, in seconds or as ISO 8601,",
+}

@@ -14,10 +14,10 @@ from durable_context.cli.options import DEFAULT_BUDGET, BudgetTokens, DatabaseUr
 from durable_context.cli.output import console, plain, print_json
 from durable_context.cli.replay_model import ReplayOptions
 from durable_context.cli.replay_run import (
-    REPLAY_POLICY,
     Replay,
     complain_of_failures,
     print_replay,
+    replay_policy,
     run_replay,
 )
 from durable_context.client import FROM_ENVIRONMENT
@@ -101,7 +101,7 @@ async def _replay(
     transcripts = read_transcripts(file)
     address = None if temporal == "none" else temporal
     async with await connect(
-        database_url, temporal=address, tenant=tenant, policy=REPLAY_POLICY
+        database_url, temporal=address, tenant=tenant, policy=replay_policy()
     ) as client:
         replay = await run_replay(client, transcripts, options, temporal=address, wait=wait)
     if as_json:

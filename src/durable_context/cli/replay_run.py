@@ -1,5 +1,6 @@
 """A whole replay, as `durable-context replay` and the demo run it: progress, tables, figures."""
 
+import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -28,10 +29,13 @@ from durable_context.cli.replay_view import (
     summary_text,
     turn_table,
 )
+from durable_context.policy import policy_from_env
 from durable_context.transcripts import Transcript
 
-REPLAY_POLICY = CompactionPolicy(debounce=timedelta(0))
-"""A replay is one burst after the other: it gains nothing from waiting for the next turn."""
+
+def replay_policy() -> CompactionPolicy:
+    """A replay is one burst after the other: it gains nothing from waiting for the next turn."""
+    return policy_from_env(os.environ).model_copy(update={"debounce": timedelta(0)})
 
 
 class Replay(NamedTuple):

@@ -252,6 +252,17 @@ create unique index compactions_skipped on durable_context.compactions (branch_u
     where status = 'skipped';
 create index compactions_by_tenant on durable_context.compactions (tenant, started_at desc);
 
+-- Texts that compactions are asked for with: Temporal carries their ids.
+create table durable_context.focuses (
+    focus_id uuid primary key default gen_random_uuid(),
+    tenant text not null,
+    branch_uuid uuid not null,
+    focus text not null check (length(focus) between 1 and 500),
+    created_at timestamptz not null default clock_timestamp(),
+    unique (branch_uuid, focus),
+    foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid) on delete cascade
+);
+
 -- What a tenant has: conversations that are not compacted for now, and how long what is kept for.
 create table durable_context.tenants (
     tenant text primary key check (tenant <> ''),
