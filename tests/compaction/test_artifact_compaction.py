@@ -490,7 +490,7 @@ async def test_a_child_summarizes_and_indexes_what_it_inherited_and_its_own(
 async def test_a_checkpoint_names_what_its_own_turns_brought(
     branch: Branch, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("durable_context.compaction.store.MAX_HANDLES", 2)
+    monkeypatch.setattr("durable_context.compaction.publishing.MAX_HANDLES", 2)
     await _record(branch, 14, {n: report(f"Report{n}") for n in (1, 2, 3, 8)})
     while await compact_once(pool, branch.branch_uuid, POLICY):
         pass

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from durable_context.compaction.publishing import NewCheckpoint
 from durable_context.compaction.segments import next_frontier
-from durable_context.compaction.store import NewCheckpoint
 from durable_context.errors import StalePlan
 from durable_context.models import Checkpoint, LedgerEntry, Summary
 from durable_context.policy import CompactionPolicy

@@ -103,7 +103,7 @@ class CompactionCalls:
         try:
             await self._client.service_client.check_health(timeout=REACHED_WITHIN)
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def hint(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> None:
         """Signal the open run, or start one after `debounce`.
@@ -117,7 +117,7 @@ class CompactionCalls:
             await self._client.get_workflow_handle(workflow_id).signal(TURN_COMMITTED, hint)
         except (RPCError, RuntimeError) as error:
             if not (isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND):
-                raise _unavailable(error) from error
+                raise unavailable(error) from error
             await self._start(request, hint, debounce)
 
     async def compact_now(self, request: CompactionRequest) -> CompactionResult:
@@ -135,7 +135,7 @@ class CompactionCalls:
                 raise CompactionTimeout from error
             except (RPCError, RuntimeError) as error:
                 if not (isinstance(error, RPCError) and error.status in CLOSING):
-                    raise _unavailable(error) from error
+                    raise unavailable(error) from error
             await asyncio.sleep(CLOSING_PAUSE)
         raise CompactionUnavailable("the compaction workflow refused every request")
 
@@ -155,7 +155,7 @@ class CompactionCalls:
                 priority=_priority(request),
             )
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
+            raise unavailable(error) from error
 
     async def _update(self, request: CompactionRequest) -> CompactionResult:
         start: WithStartWorkflowOperation[Any, CompactionResult] = WithStartWorkflowOperation(
@@ -216,5 +216,5 @@ def _failed(error: WorkflowUpdateFailedError) -> CompactionFailed:
     return CompactionFailed(f"the compaction failed: {cause!r}")
 
 
-def _unavailable(error: Exception) -> CompactionUnavailable:
+def unavailable(error: Exception) -> CompactionUnavailable:
     return CompactionUnavailable(f"Temporal could not be asked: {error}")
