@@ -370,3 +370,55 @@ begin
     end if;
     raise exception '% rows are immutable: % refused', tg_table_name, lower(tg_op) using errcode = 'DC001';
 end $$;
+
+-- What was written, hashed as it is written, so that verification can tell that it is still there. Null in rows from
+-- before, and for what no other hash speaks for. Not of ids: an imported copy has others.
+
+create function durable_context.hash_of(variadic p_texts text[]) returns bytea language sql stable as $$
+    select sha256(string_agg(
+        int8send(octet_length(coalesce(t.text, ''))) || convert_to(coalesce(t.text, ''), 'UTF8'), ''::bytea order by t.nth
+    )) from unnest(p_texts) with ordinality t (text, nth)
+$$;
+
+alter table durable_context.turns add column stored_hash bytea;
+alter table durable_context.summaries add column stored_hash bytea;
+alter table durable_context.checkpoints add column stored_hash bytea;
+
+create function durable_context.hash_turn() returns trigger language plpgsql as $$
+begin
+    new.stored_hash := durable_context.hash_of(
+        encode(new.content_hash, 'hex'), new.messages::text, new.views::text, new.digest, new.ledger::text
+    );
+    return new;
+end $$;
+create function durable_context.hash_summary() returns trigger language plpgsql as $$
+begin
+    new.stored_hash := durable_context.hash_of(new.headline, new.text);
+    return new;
+end $$;
+create function durable_context.hash_checkpoint() returns trigger language plpgsql as $$
+begin
+    new.stored_hash := durable_context.hash_of(new.text, new.sections::text, new.ledger::text);
+    return new;
+end $$;
+create trigger hashed before insert on durable_context.turns
+    for each row execute function durable_context.hash_turn();
+create trigger hashed before insert on durable_context.summaries
+    for each row execute function durable_context.hash_summary();
+create trigger hashed before insert on durable_context.checkpoints
+    for each row execute function durable_context.hash_checkpoint();
+create trigger immutable_hash before update of stored_hash on durable_context.summaries
+    for each row execute function durable_context.refuse_change();
+create trigger immutable_hash before update of stored_hash on durable_context.checkpoints
+    for each row execute function durable_context.refuse_change();
+
+-- Findings of verification that stand: each was told by one event, and is told again only if it goes and comes back.
+create table durable_context.damages (
+    tenant text not null,
+    branch_uuid uuid not null,
+    hash bytea not null check (length(hash) = 32),
+    finding json not null,
+    found_at timestamptz not null default clock_timestamp(),
+    primary key (branch_uuid, hash),
+    foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid) on delete cascade
+);
