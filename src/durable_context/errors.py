@@ -109,6 +109,10 @@ class CompactionTimeout(DurableContextError):
     """The compaction did not finish in time. It goes on in Temporal."""
 
 
+class CompactionPaused(DurableContextError):
+    """Compaction of the branch, or of its tenant, is paused until somebody resumes it."""
+
+
 class CompactionFailed(DurableContextError):
     """The compaction failed. What was published before stays in use."""
 

@@ -15,12 +15,12 @@ from durable_context.artifacts.index import ArtifactIndex
 from durable_context.artifacts.summaries import ArtifactSummaries
 from durable_context.compaction import node_index
 from durable_context.compaction.checkpoints import checkpoint_after
-from durable_context.compaction.draft_store import DraftParts, DraftStore, NewSummary
-from durable_context.compaction.drafting import Drafted, Drafting
+from durable_context.compaction.drafting import Drafting
 from durable_context.compaction.lag import next_segment
+from durable_context.compaction.making import MakeSummarizer, NodeMaking
 from durable_context.compaction.segments import TurnSize, completed_nodes
-from durable_context.compaction.source import SummarySource, load_source
 from durable_context.compaction.store import BranchHead, CompactionStore, RunId
+from durable_context.compaction.worth import merge_worth, note_skipped_node
 from durable_context.contracts import (
     ArtifactsRequest,
     ArtifactsResult,
@@ -36,9 +36,10 @@ from durable_context.contracts import (
 from durable_context.database import Pool
 from durable_context.embeddings import Embedder
 from durable_context.embeddings.indexing import LeafEmbeddings
-from durable_context.errors import StalePlan, SummarizerError, SummarizerRejected
+from durable_context.errors import StalePlan
 from durable_context.models import Summary
-from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
+from durable_context.summarizers import Summarizer
+from durable_context.summarizers.chain import summarizer_from_specs
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.tokens import TokenCounter, token_counter
 
@@ -51,7 +52,8 @@ class Compactor:
     """Compacts branches of any tenant. `summarizer` is asked; `fallback` stands in for it.
 
     `contents` is where contents of artifacts are read, by default as `ContentStore()` finds it.
-    With an `embedder` leaves get vectors, where the database keeps any.
+    With an `embedder` leaves get vectors, where the database keeps any. `make_summarizer` makes
+    those that a rebuild names.
     """
 
     def __init__(
@@ -63,19 +65,23 @@ class Compactor:
         contents: ContentStore | None = None,
         embedder: Embedder | None = None,
         counters: Callable[[str], TokenCounter] = token_counter,
+        make_summarizer: MakeSummarizer = summarizer_from_specs,
     ) -> None:
         self._pool = pool
         self._drafting = Drafting(summarizer, fallback or ExtractiveSummarizer())
+        self._making = NodeMaking(pool, self._drafting, make_summarizer, counters)
         self._contents = contents or ContentStore()
         self._embeddings = LeafEmbeddings(pool, embedder) if embedder else None
         self._counters = counters
 
     async def plan(self, request: PlanRequest, by: RunId = OUTSIDE_TEMPORAL) -> Plan:
         """The next due segment with the merges it completes, and the artifacts that are due; an
-        empty plan when nothing is.
+        empty plan when nothing is, or the branch is paused.
         """
         store = CompactionStore(self._pool, request.tenant, request.branch_uuid)
         head = await store.head()
+        if head.is_paused:
+            return Plan(checkpoint_turn=head.checkpoint_turn, paused=True)
         segment = await next_segment(store, head, request.policy)
         plan = Plan(checkpoint_turn=head.checkpoint_turn)
         if segment:
@@ -101,18 +107,7 @@ class Compactor:
         self, request: SummarizeRequest, *, failing_for: timedelta = timedelta(0)
     ) -> SummarizeResult:
         """Make one node, or find it made. `failing_for`: how long earlier attempts have failed."""
-        drafts = DraftStore(self._pool, request.tenant, request.branch_uuid)
-        recipe = self._drafting.recipe
-        source = await load_source(self._pool, request, recipe)
-        found = await drafts.find(request.node, recipe, source.input_hash)
-        if found is None:
-            inherited = await drafts.inherited(request.node, recipe, source.input_hash)
-            if inherited is not None:
-                found = await drafts.keep(_adopted(inherited, request.node, source))
-        if found is not None:
-            return _result(found, source, reused=True)
-        new = await self._made(request, drafts, source, failing_for)
-        return _result(await drafts.keep(new), source, reused=False)
+        return await self._making.make(request, failing_for)
 
     async def commit(self, request: CommitRequest) -> CommitResult:
         """Publish the drafts with a checkpoint. Repeated, it returns the checkpoint that is there.
@@ -163,59 +158,35 @@ class Compactor:
         leaf = NodeRange(level=0, from_turn=segment[0].turn_no, to_turn=segment[-1].turn_no)
         frontier = await store.frontier_ranges(head.checkpoint_turn)
         tokens = sum(turn.token_count for turn in segment)
+        nodes = completed_nodes(frontier, leaf, request.policy.fan_out)
         return Plan(
-            nodes=completed_nodes(frontier, leaf, request.policy.fan_out),
-            compaction_id=await store.join_compaction(leaf, tokens, request.reason, by),
+            nodes=await self._worth_making(store, head, nodes, request),
+            compaction_id=await store.join_compaction(
+                leaf, tokens, request.reason, by, request.focus_id
+            ),
             checkpoint_turn=head.checkpoint_turn,
             tokens_before=tokens,
         )
 
-    async def _made(
+    async def _worth_making(
         self,
-        request: SummarizeRequest,
-        drafts: DraftStore,
-        source: SummarySource,
-        failing_for: timedelta,
-    ) -> NewSummary:
-        head = await CompactionStore(self._pool, request.tenant, request.branch_uuid).head()
-        drafted = await self._draft(request, drafts, source, head.encoding, failing_for)
-        return NewSummary(
-            node=request.node,
-            recipe=self._drafting.recipe,
-            input_hash=source.input_hash,
-            draft=drafted.draft,
-            token_count=self._counters(head.encoding).count(drafted.draft.text),
-            input_tokens=source.input_tokens,
-            covered_tokens=source.covered_tokens,
-            degraded=drafted.degraded,
-        )
-
-    async def _draft(
-        self,
-        request: SummarizeRequest,
-        drafts: DraftStore,
-        source: SummarySource,
-        encoding: str,
-        failing_for: timedelta,
-    ) -> Drafted:
-        """Ask, and note on the compaction how it went."""
-        recipe = self._drafting.recipe
-        parts = DraftParts(self._pool, request.tenant, request.branch_uuid, recipe)
-        asked = _summary_request(request, source, encoding, parts)
-        try:
-            drafted = await self._drafting.draft(asked, request.policy, failing_for)
-        except SummarizerError as error:
-            await drafts.count_attempt(
-                request.compaction_id, recipe, error.attempts, str(error), failed=True
+        store: CompactionStore,
+        head: BranchHead,
+        nodes: tuple[NodeRange, ...],
+        request: PlanRequest,
+    ) -> tuple[NodeRange, ...]:
+        """The leaf, and its merges up to the first that cannot pay: the nodes pile up until one
+        of more of them does.
+        """
+        for place, node in enumerate(nodes[1:], start=1):
+            why = await merge_worth(
+                store, head, node, request.policy, asks_model=self._drafting.asks_model
             )
-            if isinstance(error, SummarizerRejected):
-                await drafts.fail(request.compaction_id, str(error))
-            raise
-        failed = drafted.error
-        calls = (*(failed.attempts if failed else ()), *drafted.draft.attempts)
-        message = str(failed) if failed else None
-        await drafts.count_attempt(request.compaction_id, recipe, calls, message, failed=False)
-        return drafted
+            if why is not None:
+                target = (self._pool, request.tenant, request.branch_uuid)
+                await note_skipped_node(*target, node, "merge", why)
+                return nodes[:place]
+        return nodes
 
     async def _publish_once_more(
         self, store: CompactionStore, request: CommitRequest, nodes: list[Summary]
@@ -247,49 +218,3 @@ class Compactor:
         counter, policy = self._counters(head.encoding), request.policy
         new = checkpoint_after(previous, head.publication, older, nodes, ledger, counter, policy)
         return await store.publish(request.compaction_id, new)
-
-
-def _summary_request(
-    request: SummarizeRequest, source: SummarySource, encoding: str, parts: DraftParts
-) -> SummaryRequest:
-    return SummaryRequest(
-        level=request.node.level,
-        from_turn=request.node.from_turn,
-        to_turn=request.node.to_turn,
-        turns=source.turns,
-        nodes=source.nodes,
-        ledger=source.ledger,
-        encoding=encoding,
-        max_tokens=request.policy.summary_max_tokens,
-        headline_max_tokens=request.policy.headline_max_tokens,
-        timeout=request.policy.summarizer_timeout,
-        parts=parts,
-    )
-
-
-def _adopted(inherited: Summary, node: NodeRange, source: SummarySource) -> NewSummary:
-    """An ancestor's text as the branch's own draft: no call was made for it."""
-    return NewSummary(
-        node=node,
-        recipe=inherited.recipe,
-        input_hash=source.input_hash,
-        draft=SummaryDraft(
-            headline=inherited.headline, text=inherited.text, made_by=inherited.made_by
-        ),
-        token_count=inherited.token_count,
-        input_tokens=source.input_tokens,
-        covered_tokens=source.covered_tokens,
-        degraded=False,
-    )
-
-
-def _result(summary: Summary, source: SummarySource, *, reused: bool) -> SummarizeResult:
-    return SummarizeResult(
-        summary_id=summary.summary_id,
-        made_by=summary.made_by,
-        recipe=summary.recipe,
-        degraded=summary.degraded,
-        reused=reused,
-        tokens_before=source.input_tokens,
-        tokens_after=summary.token_count,
-    )

@@ -13,6 +13,7 @@ from uuid import UUID
 from durable_context import stored_json
 from durable_context.contracts import NodeRange
 from durable_context.database import Pool, acquired
+from durable_context.errors import StalePlan
 from durable_context.models import Summary
 from durable_context.store import SUMMARY_COLUMNS, summary_from_row
 from durable_context.summarizers import Attempt, SummaryDraft
@@ -22,6 +23,10 @@ _LOCKED = (
     "with locked as materialized (select branch_uuid from durable_context.branches"
     " where tenant = $1 and branch_uuid = $2 for no key update)"
 )
+
+
+_FOUND = "s.state in ('draft', 'current')"
+_FINISHED = "s.state in ('superseded', 'rejected')"
 
 
 class TurnSource(NamedTuple):
@@ -86,13 +91,30 @@ class DraftStore:
             )
         return [summary_from_row(row) for row in rows]
 
-    async def find(self, node: NodeRange, recipe: str, input_hash: bytes) -> Summary | None:
+    async def check_running(self, compaction_id: UUID) -> None:
+        """Raises StalePlan where the compaction has come to its end."""
+        async with acquired(self._pool) as connection:
+            is_running = await connection.fetchval(
+                "select exists (select from durable_context.compactions where tenant = $1"
+                " and branch_uuid = $2 and compaction_id = $3 and status = 'running')",
+                self._tenant,
+                self._branch,
+                compaction_id,
+            )
+        if not is_running:
+            raise StalePlan(f"compaction {compaction_id} has ended")
+
+    async def find(
+        self, node: NodeRange, recipe: str, input_hash: bytes, *, anew: bool = False
+    ) -> Summary | None:
+        """`anew`: only what is not published yet, and not degraded."""
+        states = "s.state = 'draft' and not s.degraded" if anew else _FOUND
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
-                f"select {SUMMARY_COLUMNS} from durable_context.summaries"
+                f"select {SUMMARY_COLUMNS} from durable_context.summaries s"
                 " where tenant = $1 and branch_uuid = $2 and level = $3 and from_turn = $4"
                 " and to_turn = $5 and recipe = $6 and input_hash = $7"
-                " and state in ('draft', 'current') order by revision desc limit 1",
+                f" and {states} order by revision desc limit 1",
                 self._tenant,
                 self._branch,
                 node.level,
@@ -128,8 +150,12 @@ class DraftStore:
             )
         return summary_from_row(row) if row else None
 
-    async def keep(self, new: NewSummary) -> Summary:
-        """Store the draft, unless somebody else was faster: then theirs is returned."""
+    async def keep(self, new: NewSummary, *, anew: bool = False) -> Summary:
+        """Store the draft, unless somebody else was faster: then theirs is returned.
+
+        `anew`: as a revision after the published one.
+        """
+        earlier = "s.state <> 'draft' or s.degraded" if anew else _FINISHED
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
                 "insert into durable_context.summaries (tenant, branch_uuid, level, from_turn,"
@@ -139,7 +165,7 @@ class DraftStore:
                 " $8, $9, $10, $11, $12, $13, $14, $15"
                 " from durable_context.summaries s where s.tenant = $1 and s.branch_uuid = $2"
                 " and s.level = $3 and s.from_turn = $4 and s.to_turn = $5 and s.recipe = $6"
-                " and s.input_hash = $7 and s.state in ('superseded', 'rejected')"
+                f" and s.input_hash = $7 and ({earlier})"
                 f" on conflict do nothing returning {SUMMARY_COLUMNS}",
                 self._tenant,
                 self._branch,
@@ -159,7 +185,8 @@ class DraftStore:
             )
         if row is not None:
             return summary_from_row(row)
-        kept = await self.find(new.node, new.recipe, new.input_hash)
+        target = (new.node, new.recipe, new.input_hash)
+        kept = await self.find(*target, anew=anew) or await self.find(*target)
         assert kept is not None
         return kept
 

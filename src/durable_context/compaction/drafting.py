@@ -16,6 +16,7 @@ from durable_context.errors import (
 from durable_context.policy import CompactionPolicy
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.drafts import check_draft
+from durable_context.summarizers.extractive import RECIPE as EXTRACTIVE
 
 
 class Drafted(NamedTuple):
@@ -36,6 +37,19 @@ class Drafting:
     @property
     def recipe(self) -> str:
         return self._summarizer.recipe
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether what is made costs anything."""
+        return self.recipe != EXTRACTIVE
+
+    def asking(self, summarizer: Summarizer) -> "Drafting":
+        """With another summarizer, and the same to stand in for it."""
+        return Drafting(summarizer, self._fallback)
+
+    def alone(self) -> "Drafting":
+        """Without anybody to stand in: what the summarizer cannot make is not made."""
+        return Drafting(self._summarizer, self._summarizer)
 
     async def draft(
         self, request: SummaryRequest, policy: CompactionPolicy, failing_for: timedelta

@@ -42,11 +42,15 @@ with left_behind as (
     returning compaction_id
 )
 insert into durable_context.compactions (
-    tenant, branch_uuid, from_turn, to_turn, status, reason, tokens_before, workflow_id, run_id
+    tenant, branch_uuid, from_turn, to_turn, status, reason, tokens_before, workflow_id, run_id,
+    focus
 )
-select $1, $2, $3, $4, 'running', $5, $6, $7, $8 from (select count(*) from left_behind) counted
+select $1, $2, $3, $4, 'running', $5, $6, $7, $8, (
+    select f.focus from durable_context.focuses f
+    where f.tenant = $1 and f.branch_uuid = $2 and f.focus_id = $9
+) from (select count(*) from left_behind) counted
 on conflict (branch_uuid, level, from_turn) where status = 'running'
-do update set workflow_id = excluded.workflow_id, run_id = excluded.run_id
+do update set workflow_id = excluded.workflow_id, run_id = excluded.run_id, focus = excluded.focus
 returning compaction_id
 """
 
@@ -157,9 +161,15 @@ class CompactionStore(Publications):
         return MergeSizes(shown + expected, shown, checkpoint, last_turn_at)
 
     async def join_compaction(
-        self, leaf: NodeRange, tokens: int, reason: Reason, by: RunId
+        self,
+        leaf: NodeRange,
+        tokens: int,
+        reason: Reason,
+        by: RunId,
+        focus_id: UUID | None = None,
     ) -> UUID:
-        """The running compaction of this segment, begun if there is none.
+        """The running compaction of this segment, begun if there is none. Its nodes are made with
+        that focus, or without one.
 
         Running ones of other segments were left behind, and are marked failed.
         """
@@ -174,6 +184,7 @@ class CompactionStore(Publications):
                 reason,
                 tokens,
                 *by,
+                focus_id,
             )
 
     async def note_skipped(self, head: BranchHead, reason: Reason) -> None:

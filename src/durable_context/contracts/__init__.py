@@ -49,8 +49,8 @@ def compaction_workflow_id(branch_uuid: UUID) -> str:
 
 
 class CompactionRequest(Value):
-    """Starts a run. `pending` carries hints over continue-as-new. `label` is shown in Temporal's
-    UI.
+    """Starts a run. `pending` carries hints over continue-as-new, `focus_id` what is asked for with
+    them. `label` is shown in Temporal's UI.
     """
 
     tenant: str
@@ -60,13 +60,20 @@ class CompactionRequest(Value):
     label: str = ""
     pending: int = 1
     summary_task_queue: str = SUMMARY_TASK_QUEUE
+    focus_id: UUID | None = None
+
+
+class CompactNow(Value):
+    """What is due when it is asked is summarized with this focus."""
+
+    focus_id: UUID | None = None
 
 
 class CompactionResult(Value):
     """What a run did: figures of its last segment; `passes`, `attempts` and `degraded` are totals.
 
     `attempts` counts those of the summarize activity. `more`: the work goes on in another run.
-    `artifacts`: how many were summarized.
+    `artifacts`: how many were summarized. `paused`: what is due waits until somebody resumes.
     """
 
     passes: int
@@ -80,6 +87,7 @@ class CompactionResult(Value):
     attempts: int = 0
     more: bool = False
     artifacts: int = 0
+    paused: bool = False
 
 
 class CompactionProgress(Value):
@@ -103,6 +111,7 @@ class PlanRequest(Value):
     branch_uuid: UUID
     policy: CompactionPolicy
     reason: Reason = "turn"
+    focus_id: UUID | None = None
 
 
 class TurnRange(Value):
@@ -124,6 +133,7 @@ class Plan(Value):
     """The next segment: its leaf first, then the merges it completes. No nodes: none is due.
 
     `artifacts`: how many are to be summarized or indexed, those of the segment among them.
+    `paused`: nothing is, because the branch or its tenant is paused.
     """
 
     nodes: tuple[NodeRange, ...] = ()
@@ -131,6 +141,7 @@ class Plan(Value):
     checkpoint_turn: int = 0
     tokens_before: int = 0
     artifacts: int = 0
+    paused: bool = False
 
     @property
     def turns(self) -> TurnRange:
@@ -163,7 +174,12 @@ class ArtifactsResult(Value):
 
 
 class SummarizeRequest(Value):
-    """`drafts`: nodes just made and not published yet, some of which `node` may merge."""
+    """`drafts`: nodes just made and not published yet, some of which `node` may merge.
+
+    `anew`: a draft is made though the same input and recipe have a published node. `may_degrade`:
+    the extractive summarizer stands in for one that fails for good. `summarizers`: specs of others
+    than the worker's.
+    """
 
     tenant: str
     branch_uuid: UUID
@@ -171,6 +187,9 @@ class SummarizeRequest(Value):
     node: NodeRange
     policy: CompactionPolicy
     drafts: tuple[UUID, ...] = ()
+    anew: bool = False
+    may_degrade: bool = True
+    summarizers: tuple[str, ...] = ()
 
 
 class SummarizeResult(Value):
