@@ -54,7 +54,8 @@ end $$;
 
 alter table durable_context.summaries
     add column published_in bigint,
-    add column replaced_in bigint;
+    add column replaced_in bigint,
+    add column replaced_at timestamptz;
 update durable_context.summaries set published_in = 0 where state <> 'draft';
 
 -- draft -> current -> superseded -> rejected; each may be left out, none taken back. To make an older one current again,
@@ -72,6 +73,7 @@ begin
         end if;
         if new.state in ('superseded', 'rejected') then
             new.replaced_in := coalesce(old.replaced_in, now_published);
+            new.replaced_at := clock_timestamp();
         end if;
     end if;
     if new.state = 'current' then
@@ -100,16 +102,21 @@ alter table durable_context.checkpoints
     add column state text not null default 'current' check (state in ('current', 'superseded', 'rejected')),
     add column published_in bigint not null default 0,
     add column replaced_in bigint,
+    add column replaced_at timestamptz,
     drop constraint checkpoints_branch_uuid_turn_no_key,
     add unique (branch_uuid, turn_no, revision);
 create unique index checkpoints_current on durable_context.checkpoints (branch_uuid, turn_no) where state = 'current';
 
 drop trigger immutable on durable_context.checkpoints;
 create trigger immutable before update of
-    checkpoint_id, tenant, branch_uuid, turn_no, parent_id, frontier, leaf_count, sections, ledger, text, token_count,
+    checkpoint_id, tenant, branch_uuid, turn_no, frontier, leaf_count, sections, ledger, text, token_count,
     token_usage, artifact_handles, schema_version, created_at, revision
     on durable_context.checkpoints
     for each row execute function durable_context.refuse_change();
+create trigger immutable_parent before update of parent_id on durable_context.checkpoints
+    for each row when (
+        new.parent_id is not null or current_setting('durable_context.retention', true) is distinct from 'on'
+    ) execute function durable_context.refuse_change();
 create trigger a_stamp before insert on durable_context.checkpoints
     for each row when (new.state = 'current') execute function durable_context.stamp_publication();
 create trigger a_stamp_change before update of state on durable_context.checkpoints
@@ -147,6 +154,12 @@ declare
     base_tokens bigint := 0;
     seen bigint := 0;
 begin
+    -- Retention waits for the fork, and then keeps what it needs, or the fork for retention.
+    perform from durable_context.branches b
+        where b.tenant = p_tenant and b.branch_uuid in (
+            select l.ancestor_uuid from durable_context.lineage l
+            where l.tenant = p_tenant and l.branch_uuid = p_parent
+        ) order by b.branch_uuid for key share;
     select * into parent from durable_context.branches b where b.tenant = p_tenant and b.branch_uuid = p_parent;
     if not found then
         status := 'unknown_branch';
@@ -226,6 +239,10 @@ end $$;
 
 -- Which node an entry of the index was made from: another one is indexed anew.
 alter table durable_context.indexed_documents add column summary_id uuid;
+update durable_context.indexed_documents d set summary_id = s.summary_id
+from durable_context.summaries s
+where s.tenant = d.tenant and s.branch_uuid = d.branch_uuid and s.level = d.level and s.from_turn = d.from_turn
+    and s.to_turn = d.to_turn and s.state = 'current' and d.artifact_no = 0;
 
 -- Compactions: of nodes that replace others, too, and what they cost and saved.
 
@@ -295,6 +312,42 @@ begin
 end $$;
 create trigger pins after insert on durable_context.branches
     for each row when (new.parent_uuid is not null) execute function durable_context.inherit_pins();
+
+-- What of a prompt is pinned, by turn: messages, with offloaded texts of up to so many tokens, only before p_raw_from,
+-- since the prompt has later ones anyway. A function: a branch without pins is spared all but the call.
+create function durable_context.pinned_turns(
+    p_tenant text, p_branch uuid, p_head integer, p_raw_from integer, p_result_tokens integer, p_largest integer
+) returns json language plpgsql stable as $$
+begin
+    return (
+        select json_agg(json_build_array(
+            p.turn_no, to_char(t.occurred_at at time zone 'UTC', 'YYYY-MM-DD'), p.whole, p.facts,
+            case when p.reads then t.messages end, case when p.reads then t.message_tokens end,
+            case when p.reads then t.views end,
+            case when p.reads and t.artifact_count > 0 then (
+                select json_agg(json_build_array(
+                    a.message_no, a.part_no, c.compression, c.size, encode(c.sha256, 'hex'), encode(c.data, 'base64')
+                ))
+                from durable_context.artifacts a
+                join durable_context.artifact_contents c on c.tenant = p_tenant and c.sha256 = a.sha256
+                    and c.data is not null and c.size <= p_largest
+                where a.tenant = p_tenant and a.branch_uuid = t.branch_uuid and a.turn_no = t.turn_no
+                    and a.line_count is not null and a.source in ('message', 'part')
+                    and a.token_count <= p_result_tokens
+            ) end
+        ) order by p.turn_no)
+        from (
+            select p.turn_no, bool_or(p.kind = '') as whole,
+                bool_or(p.kind = '') and p.turn_no < coalesce(p_raw_from, 2147483647) as reads,
+                json_agg(json_build_array(p.kind, p.value) order by p.kind collate "C", p.value collate "C")
+                    filter (where p.kind <> '') as facts
+            from durable_context.pins p
+            where p.tenant = p_tenant and p.branch_uuid = p_branch and p.turn_no <= p_head
+            group by p.turn_no
+        ) p
+        join durable_context.visible_turns t on t.tenant = p_tenant and t.seen_by = p_branch and t.turn_no = p.turn_no
+    );
+end $$;
 
 -- Events of all that.
 
@@ -422,3 +475,37 @@ create table durable_context.damages (
     primary key (branch_uuid, hash),
     foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid) on delete cascade
 );
+
+-- What retention finds its way by.
+create index branches_by_parent on durable_context.branches (parent_uuid) where parent_uuid is not null;
+create index lineage_by_ancestor on durable_context.lineage (ancestor_uuid);
+create index summaries_retired on durable_context.summaries (tenant, branch_uuid, summary_id)
+    where state <> 'current';
+create index checkpoints_retired on durable_context.checkpoints (tenant, branch_uuid, checkpoint_id)
+    where state <> 'current';
+create index checkpoints_by_parent on durable_context.checkpoints (parent_id) where parent_id is not null;
+create index turns_by_prompt_parts on durable_context.turns (tenant, prompt_parts_hash)
+    where prompt_parts_hash is not null;
+alter table durable_context.checkpoints
+    drop constraint checkpoints_parent_id_fkey,
+    add foreign key (parent_id) references durable_context.checkpoints (checkpoint_id) on delete set null;
+alter table durable_context.prompt_parts add column created_at timestamptz not null default now();
+alter table durable_context.prompt_parts alter column created_at set default clock_timestamp();
+
+-- What is there already and about to be named is held until it is: retention leaves it, or was before, and then it is
+-- inserted anew.
+create function durable_context.hold_contents() returns trigger language plpgsql as $$
+begin
+    perform from durable_context.artifact_contents c
+        where c.tenant = new.tenant and c.sha256 = new.sha256 for key share;
+    return new;
+end $$;
+create trigger held before insert on durable_context.artifact_contents
+    for each row execute function durable_context.hold_contents();
+create function durable_context.hold_prompt_parts() returns trigger language plpgsql as $$
+begin
+    perform from durable_context.prompt_parts p where p.tenant = new.tenant and p.hash = new.hash for key share;
+    return new;
+end $$;
+create trigger held before insert on durable_context.prompt_parts
+    for each row execute function durable_context.hold_prompt_parts();

@@ -5,7 +5,7 @@ for the same input.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from durable_context.artifacts.offloading import is_pointer, pointers
@@ -29,6 +29,7 @@ from durable_context.prompts.model_counting import (
     count_for_model,
     factor_as_shown,
 )
+from durable_context.prompts.pinned import Kept, beside_pinned, kept_turns, pinned_sections
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.reductions import reduce_to
 from durable_context.prompts.retrieved import Retrieved, RetrievedArtifact
@@ -112,8 +113,10 @@ def _parts(
     checkpoint = None
     if state.checkpoint is not None:
         checkpoint = Checkpointed(state.checkpoint, encoding)
-    digested = [turn for turn in state.tail if not turn.raw]
     raw = [_raw(turn, policy) for turn in state.tail if turn.raw]
+    task = _task(state, raw)
+    kept = kept_turns(state.pinned, raw, partial(_raw, policy=policy))
+    digested = [turn for turn in state.tail if not turn.raw]
     parts = Parts(
         encoding=encoding,
         policy=policy,
@@ -124,13 +127,14 @@ def _parts(
         lines=[digest_line(turn, encoding) for turn in digested],
         facts=[],
         raw=raw,
-        retrieved=_retrieved(state, raw, checkpoint, policy, counter),
-        task=_task(state, raw),
+        retrieved=_retrieved(state, raw, kept, checkpoint, policy, counter),
+        task=task,
         pending=replace(pending, viewed=set(), views=dict(pending.views)) if pending else None,
         user=list(user),
         reply_tokens=REPLY_OVERHEAD,
         open_run_turn=state.open_run_turn,
         newest_turn=state.head_turn + 1,
+        pinned=pinned_sections(kept, state.open_run_turn, encoding),
     )
     show_ledger(parts)
     return parts
@@ -186,14 +190,18 @@ def _task(state: PromptState, raw: Sequence[Exchange]) -> list[tuple[Message, in
 def _retrieved(
     state: PromptState,
     raw: Sequence[Exchange],
+    kept: Sequence[Kept],
     checkpoint: Checkpointed | None,
     policy: CompactionPolicy,
     counter: TokenCounter,
 ) -> list[RetrievedBlock]:
     if not state.retrieved:
         return []
+    pinned = [one.shown for one in kept if one.shown is not None]
+    shown = [*raw, *pinned]
+    found = (one for one in state.retrieved if not _stands_whole(one, shown))
     return retrieved_blocks(
-        (found for found in state.retrieved if not _stands_whole(found, raw)),
+        beside_pinned(found, pinned),
         heaviest_of(state.terms),
         checkpoint.whole_nodes() if checkpoint else set(),
         blocks=policy.retrieved_blocks,
@@ -202,15 +210,15 @@ def _retrieved(
     )
 
 
-def _stands_whole(found: Retrieved, raw: Sequence[Exchange]) -> bool:
-    """Whether a raw turn shows the artifact itself."""
+def _stands_whole(found: Retrieved, shown: Sequence[Exchange]) -> bool:
+    """Whether a raw or pinned turn shows the artifact itself."""
     if not isinstance(found, RetrievedArtifact) or found.source in ("put", "offloaded"):
         return False
     return any(
         exchange.turn is not None
         and exchange.turn.turn_no == found.turn_no
         and not any(found.handle in pointers(message) for message in exchange.messages)
-        for exchange in raw
+        for exchange in shown
     )
 
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from durable_context.models import Message
 from durable_context.policy import CompactionPolicy
@@ -17,6 +18,7 @@ from durable_context.prompts.rendering import (
     DIGEST_HEAD,
     FOOT,
     LEDGER_TAIL_HEAD,
+    PINNED_HEAD,
     RETRIEVED_HEAD,
     turns_label,
 )
@@ -74,6 +76,8 @@ class Exchange:
     viewed: set[int] = field(default_factory=set[int])
     differs: Callable[[Message, int], int] | None = None
     pending_facts: tuple[Fact, ...] | None = None
+    pinned: bool = False
+    """It stays whole: nothing but a digest takes its place, and then it stands beside that."""
 
     def counted(self, message: Message, position: int, counter: TokenCounter) -> int:
         """Tokens of a message in that place, as the budget's model counts them."""
@@ -114,6 +118,21 @@ class Exchange:
         return Shortened(self.turn_no, self.facts, "\n".join(texts))
 
 
+class PinnedSection(NamedTuple):
+    """A pinned turn or fact, as the pinned block shows it: where the turn stands raw only if
+    `beside_raw`, else only if `beside_digest`.
+    """
+
+    turn_no: int
+    text: str
+    tokens: int
+    beside_raw: bool
+    beside_digest: bool
+
+    def is_shown(self, first_raw: int) -> bool:
+        return self.beside_raw if self.turn_no >= first_raw else self.beside_digest
+
+
 @dataclass(slots=True)
 class Parts:
     """A prompt under assembly, in the order of its blocks.
@@ -139,6 +158,7 @@ class Parts:
     open_run_turn: int | None
     newest_turn: int
     viewed_facts: list[FactLine] = field(default_factory=list[FactLine])
+    pinned: list[PinnedSection] = field(default_factory=list[PinnedSection])
 
     @property
     def raw_and_pending(self) -> list[Exchange]:
@@ -190,6 +210,7 @@ class Parts:
             self.reply_tokens
             + self.instruction_tokens
             + (self.checkpoint.tokens if self.checkpoint else 0)
+            + self.pinned_tokens(self.first_raw)
             + self.digest_tokens
             + self.ledger_tokens
             + sum(exchange.tokens for exchange in self.raw)
@@ -197,6 +218,26 @@ class Parts:
             + sum(tokens for _, tokens in [*self.task, *self.user])
             + (self.pending.tokens if self.pending else 0)
         )
+
+    @property
+    def first_raw(self) -> int:
+        """The first turn that stands raw; if there is none, that of the prompt itself."""
+        return (self.raw[0].turn_no if self.raw else None) or self.newest_turn
+
+    def pinned_from(self, first_raw: int) -> list[PinnedSection]:
+        """What the pinned block shows where the turns from `first_raw` on stand raw."""
+        return [section for section in self.pinned if section.is_shown(first_raw)]
+
+    def pinned_tokens(self, first_raw: int) -> int:
+        shown = self.pinned_from(first_raw)
+        if not shown:
+            return 0
+        return frame_tokens(self.encoding, PINNED_HEAD) + sum(section.tokens for section in shown)
+
+    def pinned_beside(self, exchanges: Sequence[Exchange]) -> int:
+        """Tokens that the pinned block has more if these raw turns, and all before, are digests."""
+        first, last = exchanges[0].turn_no or 0, exchanges[-1].turn_no or 0
+        return self.pinned_tokens(last + 1) - self.pinned_tokens(first) if self.pinned else 0
 
     @property
     def digest_tokens(self) -> int:

@@ -20,6 +20,7 @@ def totals_without_facts(parts: Parts, keep: int) -> list[int]:
         assert exchange.turn is not None
         line = digest_line(exchange.turn, parts.encoding)
         total += line.tokens - exchange.tokens + frame
+        total += parts.pinned_beside([exchange])
         frame = 0
         totals.append(total)
     return totals

@@ -79,4 +79,5 @@ def _said(parts: Parts) -> str:
     texts = [exchange.shortened().text for exchange in parts.raw_and_pending]
     texts += [message_text(message) for message, _ in [*parts.task, *parts.user]]
     texts += [line.text for line in parts.lines]
+    texts += [section.text for section in parts.pinned_from(parts.first_raw)]
     return "\n".join([*texts, *(parts.checkpoint.node_texts() if parts.checkpoint else ())])

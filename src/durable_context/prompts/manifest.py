@@ -10,6 +10,7 @@ from durable_context.tokens import REPLY_OVERHEAD
 BlockKind = Literal[
     "instructions",
     "checkpoint",
+    "pinned",
     "digest",
     "ledger",
     "raw",
@@ -33,7 +34,8 @@ ReductionKind = Literal[
 class Block(Value):
     """One part of a prompt. Tokens include the overhead of the messages that carry it.
 
-    `source_ids` are the checkpoint's or summaries' ids; a turn is its own source by number.
+    `source_ids` are the checkpoint's or summaries' ids; a turn is its own source by number. Each
+    pinned turn, with its pinned facts, is a block.
     """
 
     kind: BlockKind
@@ -60,8 +62,8 @@ class Manifest(Value):
     `omitted` names what stands in a shorter form or not at all: views because of their size,
     reductions because of the budget. `head_turn` is the turn the prompt was made at. The next
     prompt begins with `stable_prefix_tokens` of this one, in the branch's encoding, until something
-    is compacted; where something was reduced, these are the instructions alone. `processors` are
-    those of the pipeline it went through.
+    is compacted, pinned or unpinned; where something was reduced, these are the instructions alone.
+    `processors` are those of the pipeline it went through.
     """
 
     blocks: tuple[Block, ...]

@@ -181,6 +181,8 @@ def _texts(parts: Parts, state: PromptState, budget: Budget) -> Iterator[str]:
         yield json.dumps(budget.tools, ensure_ascii=False, default=str)
     if state.checkpoint is not None:
         yield state.checkpoint.text
+    for section in parts.pinned:
+        yield section.text
     for turn in state.tail:
         yield turn.digest
     for block in parts.retrieved:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from durable_context.prompts.block_tokens import message_overhead
 from durable_context.prompts.blocks import Exchange, Parts
+from durable_context.prompts.pinned import pinned_turns
 from durable_context.text import clean
 from durable_context.tokens import token_counter
 
@@ -33,6 +34,10 @@ def _places(parts: Parts) -> Iterator[Place]:
     if parts.checkpoint is not None:
         yield Place(block, block, parts.checkpoint.tokens)
         block += 1
+    pinned = pinned_turns(parts)
+    if pinned:
+        yield Place(block, block + len(pinned) - 1, parts.pinned_tokens(parts.first_raw))
+        block += len(pinned)
     if parts.lines:
         facts = parts.ledger_tokens - parts.viewed_fact_tokens
         last = block + bool(parts.facts)

@@ -18,7 +18,7 @@ from durable_context.search_queries import search_query
 from durable_context.turns.messages import characters
 from durable_context.turns.recorder import THREAD_CHARACTERS
 
-_UNCUT = ("instructions", "task", "pending", "user")
+_UNCUT = ("instructions", "pinned", "task", "pending", "user")
 
 
 class NextCall(NamedTuple):

@@ -26,7 +26,7 @@ smallest there is; so often from more than the budget.
 """
 
 _ALL = 2**31 - 1
-_RECORDS = ("checkpoint", "digest", "ledger", "retrieved", "task")
+_RECORDS = ("checkpoint", "pinned", "digest", "ledger", "retrieved", "task")
 """Blocks that no processor may touch: what stands for earlier turns, and what a long run is for."""
 
 

@@ -95,7 +95,7 @@ _FOUND = f""", found as materialized (
     where h.artifact_no > 0
 )"""
 
-_SELECT = """
+_SELECT = f"""
 select b.head_turn, b.newest_turn, b.checkpoint_turn, b.open_run_turn, b.encoding,
     c.checkpoint_id, c.text, c.token_count, c.sections,
     (select json_agg(json_build_array(t.turn_no, t.digest, t.digest_tokens, t.ledger,
@@ -106,7 +106,11 @@ select b.head_turn, b.newest_turn, b.checkpoint_turn, b.open_run_turn, b.encodin
     case when b.open_run_turn is not null then (
         select json_build_array(r.messages, r.message_tokens) from durable_context.visible_turns r
         where r.tenant = $1 and r.seen_by = $2 and r.turn_no = b.open_run_turn
-    ) end as run_start"""
+    ) end as run_start,
+    case when exists (
+        select from durable_context.pins p where p.tenant = $1 and p.branch_uuid = $2
+    ) then durable_context.pinned_turns($1, $2, b.head_turn,
+        (select min(t.turn_no) from tail t where t.raw), $6, {COUNTED_WHOLE}) end as pinned"""
 
 # Of each leaf the turns that its best messages, and those beside them, belong to.
 _RETRIEVED = f""",

@@ -302,6 +302,7 @@ class _Reducer:
                 for exchange in turns
                 if exchange.turn is not None
             )
+            saved -= self.parts.pinned_beside(turns)
             first, last = turns[0].turn_no, turns[-1].turn_no
             yield stage, _reduction("raw_to_digest", first, last, saved)
 
@@ -319,7 +320,7 @@ def _reduction(
 
 def _viewable(exchanges: Iterable[Exchange]) -> Iterator[tuple[Exchange, int]]:
     for exchange in exchanges:
-        for position in exchange.views:
+        for position in exchange.views if not exchange.pinned else ():
             if position >= exchange.skip and position not in exchange.viewed:
                 yield exchange, position
 

@@ -18,6 +18,7 @@ def restore_raw(
     for exchange in reversed(digested):
         line = _without_newest(parts, counter)
         cost = exchange.tokens - parts.lines[-1].tokens + (line.tokens if line else 0)
+        cost -= parts.pinned_beside([exchange])
         if line is None and len(parts.lines) == 1:
             cost -= frame_tokens(parts.encoding, DIGEST_HEAD)
         if cost > max_tokens:

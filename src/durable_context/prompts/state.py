@@ -1,5 +1,6 @@
 """What the one read before a model call returns: everything of a branch that a prompt may need."""
 
+from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -67,6 +68,19 @@ class TailTurn:
         return tuple(_fact(fact, self.encoding) for fact in self.ledger)
 
 
+class PinnedTurn(NamedTuple):
+    """What of a turn is pinned: all of it, `facts` of its ledger by kind and value, or both.
+
+    `turn` is there where all of it is and the tail does not have its messages.
+    """
+
+    turn_no: int
+    day: str
+    whole: bool
+    facts: tuple[tuple[LedgerKind, str], ...]
+    turn: TailTurn | None
+
+
 class StoredCheckpoint(NamedTuple):
     checkpoint_id: str
     turn_no: int
@@ -90,6 +104,7 @@ class PromptState(NamedTuple):
     retrieved: tuple[Retrieved, ...]
     terms: dict[str, float]
     calibration: tuple[Learned, ...] = ()
+    pinned: tuple[PinnedTurn, ...] = ()
 
 
 class Search(NamedTuple):
@@ -139,6 +154,7 @@ async def read_prompt_state(
         retrieved=read_retrieved(row["nodes"], row["artifacts"]),
         terms=dict(_list(row["terms"])),
         calibration=tuple(Learned(*known) for known in _list(row["calibration"])) if model else (),
+        pinned=tuple(_pinned(row["encoding"], *fields) for fields in _list(row["pinned"])),
     )
 
 
@@ -229,6 +245,29 @@ def _tail_turn(
         tuple(message_tokens or ()),
         short,
         messages is not None,
+    )
+
+
+def _pinned(
+    encoding: str,
+    turn_no: int,
+    day: str,
+    whole: bool,
+    facts: list[tuple[LedgerKind, str]] | None,
+    messages: list[dict[str, Any]] | None,
+    message_tokens: list[int] | None,
+    views: dict[str, dict[str, Any]] | None,
+    offloaded: list[tuple[int, int | None, str, int, str, str]] | None,
+) -> PinnedTurn:
+    turn = None
+    if messages is not None:
+        texts: Texts = {}
+        for message_no, part_no, compression, size, sha256, data in offloaded or ():
+            content = unpack(compression, b64decode(data), size, bytes.fromhex(sha256))
+            texts.setdefault((turn_no, message_no), {})[part_no] = decoded(content)
+        turn = _tail_turn(texts, encoding, turn_no, "", 0, [], messages, message_tokens, views)
+    return PinnedTurn(
+        turn_no, day, whole, tuple((kind, value) for kind, value in facts or ()), turn
     )
 
 

@@ -12,6 +12,7 @@ from durable_context.prompts.blocks import Exchange, Parts
 from durable_context.prompts.ledger_lines import FactLine
 from durable_context.prompts.manifest import Block, Manifest, Reduction
 from durable_context.prompts.model_counting import ModelCount
+from durable_context.prompts.pinned import pinned_turns, settled_pins
 from durable_context.prompts.prepared import (
     Breakpoint,
     Budget,
@@ -22,6 +23,7 @@ from durable_context.prompts.prepared import (
 from durable_context.prompts.rendering import (
     FOOT,
     LEDGER_TAIL_HEAD,
+    PINNED_HEAD,
     RETRIEVED_HEAD,
     record_message,
 )
@@ -80,6 +82,7 @@ def blocks_of(parts: Parts) -> Iterator[Block]:
             to_turn=stored.turn_no,
             source_ids=(stored.checkpoint_id, *(node["id"] for node in parts.checkpoint.nodes)),
         )
+    yield from _pinned_blocks(parts)
     if parts.lines:
         first, last = parts.lines[0].from_turn, parts.lines[-1].to_turn
         yield Block(kind="digest", token_count=parts.digest_tokens, from_turn=first, to_turn=last)
@@ -93,6 +96,20 @@ def blocks_of(parts: Parts) -> Iterator[Block]:
     yield from _raw_blocks(parts.newest_steps)
     if parts.user:
         yield Block(kind="user", token_count=sum(tokens for _, tokens in parts.user))
+
+
+def _pinned_blocks(parts: Parts) -> Iterator[Block]:
+    """The first counts their common frame."""
+    frame = frame_tokens(parts.encoding, PINNED_HEAD)
+    for turn_no, tokens in pinned_turns(parts).items():
+        yield Block(
+            kind="pinned",
+            token_count=frame + tokens,
+            from_turn=turn_no,
+            to_turn=turn_no,
+            source_ids=(str(turn_no),),
+        )
+        frame = 0
 
 
 def _ledger_block(facts: Sequence[FactLine], tokens: int) -> Iterator[Block]:
@@ -148,6 +165,8 @@ def _said(parts: Parts) -> Iterator[_Said]:
         yield _Said(clean(parts.instructions), stable=True)
     if parts.checkpoint is not None:
         yield _Said(parts.checkpoint.pieces(), stable=True)
+    if pinned := parts.pinned_from(parts.first_raw):
+        yield _Said([PINNED_HEAD, *(section.text for section in pinned), FOOT], stable=True)
     if parts.lines:
         yield _Said(parts.record(), stable=True)
     volatile = list(_volatile(parts))
@@ -215,12 +234,17 @@ def _stable_tokens(parts: Parts, state: PromptState, reductions: Sequence[Reduct
     """
     if reductions:
         return parts.instruction_tokens
+    first = parts.policy.segment_turns + parts.policy.keep_raw_turns
     tokens = parts.instruction_tokens + (parts.checkpoint.tokens if parts.checkpoint else 0)
+    young = parts.all_raw and not parts.task and state.head_turn + 1 < first
+    settled, rest_stays = settled_pins(parts, young=young)
+    tokens += settled
+    if not rest_stays:
+        return tokens
     if parts.lines:
         foot = label_tokens(parts.encoding, FOOT)
         tokens += parts.digest_tokens - foot + parts.ledger_tokens - parts.viewed_fact_tokens
-    first = parts.policy.segment_turns + parts.policy.keep_raw_turns
-    if parts.all_raw and not parts.task and state.head_turn + 1 < first:
+    if young:
         tokens += sum(exchange.tokens for exchange in parts.raw)
     return tokens
 
