@@ -105,7 +105,7 @@ async def stored(database: Database, name: str, lineage: Lineage, report: Report
         await store_tree(database.not_waiting, branch, leaves, bulk)
         await database.settle()  # the statement is planned for tables of this size
         for first in range(1, bulk + 1, INDEXED_TURNS):
-            await index_turns(database.not_waiting, branch, first, first + INDEXED_TURNS - 1)
+            await index_turns(database.not_waiting, branch, first + INDEXED_TURNS - 1)
             _progress(report, "indexed", first + INDEXED_TURNS - 1)
     for turn in turns:
         await branch.record_turn(turn.messages, occurred_at=turn.occurred_at)
@@ -127,9 +127,9 @@ def _progress(report: Report, done: str, turns: int) -> None:
         report(f"{done} {turns:,} turns")
 
 
-async def index_turns(pool: Pool, branch: Branch, from_turn: int, to_turn: int) -> None:
-    """By the statement that compaction indexes a leaf with."""
-    await add_nodes(pool, TENANT, branch.branch_uuid, from_turn, to_turn)
+async def index_turns(pool: Pool, branch: Branch, to_turn: int) -> None:
+    """By the statement that compaction indexes leaves with."""
+    await add_nodes(pool, TENANT, branch.branch_uuid, to_turn)
 
 
 async def store_turns(

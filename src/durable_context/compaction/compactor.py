@@ -136,9 +136,7 @@ class Compactor:
 
     async def index(self, request: IndexRequest) -> None:
         """Make the published leaves inside the range retrievable, and summarized artifacts."""
-        await node_index.add_nodes(
-            self._pool, request.tenant, request.branch_uuid, request.from_turn, request.to_turn
-        )
+        await node_index.add_nodes(self._pool, request.tenant, request.branch_uuid, request.to_turn)
         index = ArtifactIndex(
             *(self._pool, request.tenant, request.branch_uuid),
             *(self._contents, self._drafting.recipe),

@@ -2,6 +2,7 @@
 publications, so far as all that it builds on is still there.
 """
 
+from itertools import pairwise
 from uuid import UUID
 
 from durable_context.database import Connection, Pool, acquired
@@ -69,9 +70,9 @@ async def follow(pool: Pool, tenant: str, branch_uuid: UUID) -> bool:
 async def _moved(
     connection: Connection, tenant: str, branch_uuid: UUID, depth: int, publication: int
 ) -> bool:
-    before = await _ranges(connection, tenant, branch_uuid)
     try:
         async with connection.transaction():
+            before = await _ranges(connection, tenant, branch_uuid)
             await connection.execute(_MOVE, tenant, branch_uuid, depth, publication)
             await _check(connection, tenant, branch_uuid, before)
     except _LeftBehind:
@@ -89,7 +90,7 @@ async def _check(connection: Connection, tenant: str, branch_uuid: UUID, before:
 async def _ranges(connection: Connection, tenant: str, branch_uuid: UUID) -> Ranges:
     """Of the nodes that the branch sees. Raises _LeftBehind where two of a level overlap."""
     rows = sorted(tuple(row) for row in await connection.fetch(_NODES, tenant, branch_uuid))
-    for (level, _, to_turn), (next_level, from_turn, _) in zip(rows, rows[1:], strict=False):
+    for (level, _, to_turn), (next_level, from_turn, _) in pairwise(rows):
         if level == next_level and from_turn <= to_turn:
             raise _LeftBehind
     return set(rows)

@@ -11,27 +11,73 @@ LAST_PLACE = 32_767
 AT_ONCE = 20
 """Nodes indexed by one statement: however many were missed, each is a step."""
 
+UNINDEXED = """exists (
+    select from durable_context.summaries s
+    where s.tenant = b.tenant and s.branch_uuid = b.branch_uuid and s.state = 'current'
+        and not exists (
+            select from durable_context.indexed_documents d
+            where d.branch_uuid = s.branch_uuid and d.to_turn = s.to_turn and d.level = s.level
+                and d.artifact_no = 0 and d.summary_id = s.summary_id
+        )
+)"""
+"""A condition on `branches b`: a node of its own is not in the index, or as it was before."""
+
 _NEW_NODES = f"""
-with indexed as (
-    select coalesce(max(i.to_turn), 0) as to_turn, coalesce(max(i.nth), 0) as leaves,
-        coalesce(max(i.total_length), 0) as total_length
-    from durable_context.indexed_documents i
-    where i.tenant = $1 and i.branch_uuid = $2 and i.artifact_no = 0 and i.level = 0
-),
-nodes as materialized (
-    select s.level, s.from_turn, s.to_turn,
+with nodes as materialized (
+    select s.summary_id, s.level, s.from_turn, s.to_turn,
         to_tsvector(b.text_search, s.headline || ' ' || s.text) as terms
-    from indexed i cross join durable_context.branches b
+    from durable_context.branches b
     join durable_context.summaries s on s.tenant = b.tenant and s.branch_uuid = b.branch_uuid
-    where b.tenant = $1 and b.branch_uuid = $2 and s.state = 'current'
-        and s.to_turn <= $4 and s.to_turn > least($3 - 1, i.to_turn)
+    where b.tenant = $1 and b.branch_uuid = $2 and s.state = 'current' and s.to_turn <= $3
         and not exists (
             select from durable_context.indexed_documents d
             where d.branch_uuid = $2 and d.to_turn = s.to_turn and d.level = s.level
-                and d.artifact_no = 0
+                and d.artifact_no = 0 and d.summary_id = s.summary_id
         )
     order by s.to_turn, s.level limit {AT_ONCE}
 ),"""
+
+# No index leads from a document to its postings, but what it was made from does to its terms.
+# A fork may find, by what its parent has rejected or replaced, what it still sees of it.
+_FORGET = """
+gone as (
+    delete from durable_context.indexed_documents d
+    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no = 0 and (
+        exists (select from nodes n where n.to_turn = d.to_turn and n.level = d.level)
+        or d.to_turn > (
+            select coalesce(max(l.compacted_turn), 0) from durable_context.lineage l
+            where l.tenant = $1 and l.ancestor_uuid = $2 and l.depth > 0
+        ) and not exists (
+            select from durable_context.summaries s
+            where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'current'
+                and s.level = d.level and s.from_turn = d.from_turn and s.to_turn = d.to_turn
+        )
+    )
+    returning d.to_turn, d.level, d.from_turn, d.summary_id
+),
+terms as materialized (
+    select g.to_turn, g.level, u.lexeme as term from gone g cross join lateral (
+        select t.message_terms from durable_context.visible_turns t
+        where t.tenant = $1 and t.seen_by = $2 and t.turn_no between g.from_turn and g.to_turn
+        offset 0
+    ) t cross join unnest(t.message_terms) m (terms) cross join unnest(m.terms) u
+    where g.level = 0
+    union
+    select g.to_turn, g.level, u.lexeme from gone g
+    join durable_context.summaries s on s.tenant = $1 and s.branch_uuid = $2
+        and s.summary_id = g.summary_id
+    join durable_context.branches b on b.tenant = s.tenant and b.branch_uuid = s.branch_uuid
+    cross join unnest(to_tsvector(b.text_search, s.headline || ' ' || s.text)) u
+)
+delete from durable_context.postings where ctid = any (array(
+    select p.place from terms t cross join lateral (
+        select p.ctid as place from durable_context.postings p
+        where p.branch_uuid = $2 and p.term = t.term and p.to_turn = t.to_turn
+            and p.level = t.level and p.artifact_no = 0
+        offset 0
+    ) p
+))
+"""
 
 _MESSAGES = """
 turns as materialized (
@@ -83,22 +129,26 @@ counted_lengths as materialized (
     select c.to_turn, c.level, sum(c.frequency) as length from counted c group by c.to_turn, c.level
 ),
 documents as (
-    select n.to_turn, n.level, n.from_turn, l.length,
-        case when n.level = 0 then i.leaves + rank() over leaf else 0 end as nth,
-        case when n.level = 0 then i.total_length + sum(l.length) over leaf else 0 end
+    select n.to_turn, n.level, n.from_turn, n.summary_id, l.length,
+        case when n.level = 0 then coalesce(i.nth, 0) + rank() over leaf else 0 end as nth,
+        case when n.level = 0 then coalesce(i.total_length, 0) + sum(l.length) over leaf else 0 end
             as total_length
-    from indexed i cross join nodes n cross join lateral (
+    from nodes n cross join lateral (
         select coalesce(sum(l.length), 0) as length from counted_lengths l
         where l.to_turn = n.to_turn and l.level = n.level
-    ) l
-    window leaf as (partition by n.level order by n.to_turn)
+    ) l left join lateral (
+        select d.to_turn, d.nth, d.total_length from durable_context.indexed_documents d
+        where d.branch_uuid = $2 and d.level = 0 and d.artifact_no = 0 and d.to_turn < n.to_turn
+        order by d.to_turn desc limit 1
+    ) i on n.level = 0
+    window leaf as (partition by n.level, i.to_turn order by n.to_turn)
 ),
 added as (
     insert into durable_context.indexed_documents (
-        tenant, branch_uuid, to_turn, level, from_turn, length, nth, total_length, turn_messages,
-        message_lengths
+        tenant, branch_uuid, to_turn, level, from_turn, summary_id, length, nth, total_length,
+        turn_messages, message_lengths
     )
-    select $1, $2, d.to_turn, d.level, d.from_turn, d.length, d.nth, d.total_length,
+    select $1, $2, d.to_turn, d.level, d.from_turn, d.summary_id, d.length, d.nth, d.total_length,
         case when d.level = 0 then coalesce(t.turn_messages, '{{}}') else '{{}}' end,
         case when d.level = 0 then coalesce(l.message_lengths, '{{}}') else '{{}}' end
     from documents d
@@ -112,33 +162,55 @@ posted as (
         branch_uuid, term, to_turn, level, frequency, length, nth, places
     )
     select $2, c.term, c.to_turn, c.level, least(c.frequency, 32767), a.length,
-        case when c.level = 0 then coalesce(p.nth, 0) + c.number else 0 end, c.places
+        case when c.level = 0 then c.nth else 0 end, c.places
     from ( -- numbered before another attempt's leaves drop out
-        select *, row_number() over (partition by term, level order by to_turn) as number
-        from counted
+        select c.*, coalesce(p.nth, 0) + row_number() over (
+            partition by c.term, c.level, p.to_turn order by c.to_turn
+        ) as nth
+        from counted c left join lateral (
+            select p.to_turn, p.nth from durable_context.postings p
+            where p.branch_uuid = $2 and p.term = c.term and p.level = 0 and p.artifact_no = 0
+                and p.to_turn < c.to_turn
+            order by p.to_turn desc limit 1
+        ) p on c.level = 0
     ) c
     join added a on a.to_turn = c.to_turn and a.level = c.level
-    left join lateral (
-        select p.nth from durable_context.postings p
-        where p.branch_uuid = $2 and p.term = c.term and p.level = 0 and p.artifact_no = 0
-        order by p.to_turn desc limit 1
-    ) p on c.level = 0
+    on conflict (branch_uuid, term, to_turn, level, artifact_no) do update set
+        frequency = excluded.frequency, length = excluded.length, nth = excluded.nth,
+        places = excluded.places
 )
 select count(*) from nodes
 """
 
+_FORGET_OLD = _NEW_NODES + _FORGET
 _ADD_NODES = _NEW_NODES + _MESSAGES + _COUNTED
 
 
-async def add_nodes(
-    pool: Pool, tenant: str, branch_uuid: UUID, from_turn: int, to_turn: int
-) -> None:
-    """Index the published nodes that end inside these turns, and any before them that were missed.
+async def add_nodes(pool: Pool, tenant: str, branch_uuid: UUID, to_turn: int) -> None:
+    """Index the published nodes up to this turn: those that are not in the index, and instead of
+    what they replaced those that are there as they were.
 
     Idempotent: an indexed node is passed over. Interrupted, it keeps what it has done.
     """
-    while True:
-        async with acquired(pool) as connection:
-            found = await connection.fetchval(_ADD_NODES, tenant, branch_uuid, from_turn, to_turn)
-        if found < AT_ONCE:
-            return
+    found = AT_ONCE
+    while found == AT_ONCE:
+        async with acquired(pool) as connection, connection.transaction():
+            await connection.execute(_FORGET_OLD, tenant, branch_uuid, to_turn)
+            found = await connection.fetchval(_ADD_NODES, tenant, branch_uuid, to_turn)
+
+
+async def forget_rejected(pool: Pool, tenant: str, branch_uuid: UUID) -> None:
+    """Take what no node and no fork needs out of the index."""
+    async with acquired(pool) as connection:
+        await connection.execute(_FORGET_OLD, tenant, branch_uuid, 0)
+
+
+async def unindexed(pool: Pool, tenant: str, branch_uuid: UUID) -> bool:
+    """Whether a node of the branch's own is not in the index as it is."""
+    async with acquired(pool) as connection:
+        return await connection.fetchval(
+            f"select {UNINDEXED} from durable_context.branches b"
+            " where b.tenant = $1 and b.branch_uuid = $2",
+            tenant,
+            branch_uuid,
+        )
