@@ -1,0 +1,71 @@
+"""The activity that sweeps. Heartbeats tell its position, and a retry goes on from there."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from temporalio import activity
+
+from activities.errors import as_temporal_errors
+from activities.heartbeats import PER_TIMEOUT
+from durable_context.artifacts.contents import ContentStore
+from durable_context.compaction.compactor import Compactor
+from durable_context.contracts.sweep import SWEEP, SweepPosition, SweepRequest
+from durable_context.database import Pool
+from durable_context.sweeps.sweep import Sweeping
+
+
+class SweepActivities:
+    """`recipe`: by which the worker's summarizer makes summaries now."""
+
+    def __init__(
+        self, pool: Pool, compactor: Compactor, recipe: str, contents: ContentStore | None = None
+    ) -> None:
+        self._pool = pool
+        self._compactor = compactor
+        self._recipe = recipe
+        self._contents = contents or ContentStore()
+
+    @activity.defn(name=SWEEP)
+    async def sweep(self, request: SweepRequest) -> SweepPosition:
+        """From the position of the request, or of the attempt before, for a bounded time."""
+        info = activity.info()
+        told = [request.position]
+        if info.heartbeat_details:
+            told = [SweepPosition.model_validate(info.heartbeat_details[0])]
+        sweeping = Sweeping(
+            self._pool,
+            activity.client(),
+            info.task_queue,
+            compactor=self._compactor,
+            recipe=self._recipe,
+            contents=self._contents,
+        )
+
+        def tell(position: SweepPosition) -> None:
+            told[0] = position
+            activity.heartbeat(position)
+
+        async with _repeated(told, info.heartbeat_timeout):
+            with as_temporal_errors():
+                return await sweeping.run(request, told[0], tell)
+
+
+@asynccontextmanager
+async def _repeated(told: list[SweepPosition], timeout: timedelta | None) -> AsyncGenerator[None]:
+    """Proof of life while a page takes long, with what was told last."""
+    if timeout is None:
+        yield
+        return
+
+    async def beat(seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            activity.heartbeat(told[0])
+
+    task = asyncio.create_task(beat(timeout.total_seconds() / PER_TIMEOUT))
+    try:
+        yield
+    finally:
+        task.cancel()

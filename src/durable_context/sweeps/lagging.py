@@ -1,0 +1,68 @@
+"""Branches whose turns wait for compaction, or whose published nodes wait for the index, because
+hints of them were lost, Temporal was away, or they were imported.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+from durable_context.database import Pool
+from durable_context.policy import CompactionPolicy
+from durable_context.sweeps.paging import DUE_AND_LAST, PAGE, Page, fetch_page
+
+# An open run shows more tokens than are stored, and keeps some of its turns raw: the database errs
+# on the side of asking, and whoever starts the work looks closely. Of nodes the newest leaf is
+# looked at, because whoever indexes takes the older ones first.
+_LAGGING = f"""
+{PAGE},
+judged as materialized (
+    select l.*,
+        l.head_turn - $3 > l.checkpoint_turn
+            and (l.head_turn - $3 - l.checkpoint_turn >= $4 or l.tail_tokens >= $5) as is_behind,
+        l.checkpoint_turn > 0 and exists (
+            select from (
+                select s.tenant, s.to_turn from durable_context.summaries s
+                where s.tenant = l.tenant and s.branch_uuid = l.branch_uuid and s.level = 0
+                    and s.state = 'current'
+                order by s.from_turn desc limit 1
+            ) newest
+            where not exists (
+                select from durable_context.indexed_documents d
+                where d.tenant = l.tenant and d.branch_uuid = l.branch_uuid
+                    and d.to_turn = newest.to_turn and d.level = 0 and d.artifact_no = 0
+            )
+        ) as is_unindexed
+    from looked_at l
+),
+marked as (
+    select j.*, 0 as tokens,
+        j.is_open and j.used_at <= now() - $6::interval and (j.is_behind or j.is_unindexed)
+            as is_due
+    from judged j
+)
+{DUE_AND_LAST}
+"""
+
+
+class LaggingBranches:
+    """`grace`: a branch that was used so lately is left to its own hints."""
+
+    def __init__(
+        self, pool: Pool, tenant: str | None, policy: CompactionPolicy, grace: timedelta
+    ) -> None:
+        self._pool = pool
+        self._tenant = tenant
+        self._policy = policy
+        self._grace = grace
+
+    async def page(self, after: UUID) -> Page:
+        policy = self._policy
+        return await fetch_page(
+            self._pool,
+            _LAGGING,
+            after,
+            self._tenant,
+            policy.keep_raw_turns,
+            policy.segment_turns,
+            policy.segment_tokens,
+            self._grace,
+        )
