@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
         CompactionProgress,
         CompactionRequest,
         CompactionResult,
+        CompactNow,
         Plan,
         SummarizeResult,
         TurnHint,
@@ -53,6 +54,8 @@ class Compaction:
         self._requested = request.pending
         self._covered = 0
         self._urgent = 0
+        self._focus_id = request.focus_id
+        self._focused = request.pending if request.focus_id else 0
         self._looks = 0
         self._is_ending = False
         self._phase = "starting"
@@ -80,9 +83,11 @@ class Compaction:
         self._requested += 1
 
     @workflow.update(name=COMPACT_NOW, description="Compact what is due now, and wait for it")
-    async def compact_now(self) -> CompactionResult:
+    async def compact_now(self, asked: CompactNow | None = None) -> CompactionResult:
         self._requested += 1
         mine = self._urgent = self._requested
+        if asked is not None and asked.focus_id is not None:
+            self._focus_id, self._focused = asked.focus_id, mine
         await workflow.wait_condition(
             lambda: self._covered >= mine or self._is_ending or self._failure is not None
         )
@@ -105,6 +110,11 @@ class Compaction:
         return self._requested > self._covered
 
     @property
+    def _focus(self) -> UUID | None:
+        """What is to be kept in view, until all is done that it was asked for with."""
+        return self._focus_id if self._focused > self._covered else None
+
+    @property
     def _is_long(self) -> bool:
         return self._looks >= self._request.policy.passes_per_run
 
@@ -122,8 +132,8 @@ class Compaction:
                 return
             if self._is_long and workflow.all_handlers_finished():
                 self._show("continued in another run")
-                pending = self._requested - self._covered
-                workflow.continue_as_new(self._request.model_copy(update={"pending": pending}))
+                rest = {"pending": self._requested - self._covered, "focus_id": self._focus}
+                workflow.continue_as_new(self._request.model_copy(update=rest))
 
     async def _settle(self) -> None:
         """Wait for more hints of the same burst, unless somebody waits for us."""
@@ -149,11 +159,11 @@ class Compaction:
         overtaken = 0
         while True:
             self._show("planning")
-            plan = await steps.plan(self._request)
+            plan = await steps.plan(self._request, self._focus)
             if plan.artifacts:
                 await self._summarize_artifacts(plan)
             if not plan.nodes or plan.compaction_id is None:
-                found = {"checkpoint_turn": plan.checkpoint_turn}
+                found = {"checkpoint_turn": plan.checkpoint_turn, "paused": plan.paused}
                 self._result = self._result.model_copy(update=found)
                 if plan.artifacts:
                     await self._index(plan)

@@ -51,7 +51,7 @@ INDEX_GIVEN_UP_AFTER = timedelta(minutes=3)
 INDEX_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=4)
 
 
-async def plan(request: CompactionRequest) -> Plan:
+async def plan(request: CompactionRequest, focus_id: UUID | None) -> Plan:
     return await workflow.execute_activity(
         PLAN,
         PlanRequest(
@@ -59,6 +59,7 @@ async def plan(request: CompactionRequest) -> Plan:
             branch_uuid=request.branch_uuid,
             policy=request.policy,
             reason=request.reason,
+            focus_id=focus_id,
         ),
         result_type=Plan,
         start_to_close_timeout=DATABASE_STEP_TIMEOUT,

@@ -21,6 +21,7 @@ from durable_context.arguments import (
 )
 from durable_context.artifacts.reading import ArtifactContent
 from durable_context.branch_store import BranchRow
+from durable_context.compaction.focus import checked_focus, store_focus
 from durable_context.compaction.lag import worth_a_hint
 from durable_context.compaction.store import CompactionStore
 from durable_context.compaction.waiting import wait_until_compacted
@@ -232,27 +233,45 @@ class Branch(BranchControl):
             raise InvalidArgument("at_turn=None; a turn to go on from must be named")
         return await self.fork(branch_id or derived_id(self.branch_id, at_turn), at_turn=at_turn)
 
-    async def compact(self, *, timeout: timedelta | float = 600) -> CompactionResult:
+    async def compact(
+        self, *, focus: str | None = None, timeout: timedelta | float = 600
+    ) -> CompactionResult:
         """Compact everything that is due now, and wait: `timeout` in seconds or as a timedelta.
 
+        `focus`: what its summaries are to keep in view, in up to 500 characters. Later compactions
+        know nothing of it, and a segment that is being summarized already ends without it; where
+        nothing is due the result has no passes, and `rebuild` is what makes summaries anew.
         The result's range and tokens are the last segment's; passes and attempts are totals.
-        Raises CompactionUnavailable, CompactionTimeout (the compaction goes on), CompactionFailed.
+        Raises CompactionUnavailable, CompactionTimeout (the compaction goes on), CompactionFailed,
+        CompactionPaused, InvalidArgument.
         """
-        requests = self._resources.requests
+        bound = seconds(timeout)
+        requests, request = self._resources.requests, self._request("request")
+        if focus is not None:
+            focus = checked_focus(focus)
         if requests is None:
             raise CompactionUnavailable("this client was made with temporal=None")
-        return await requests.compact_now(self._request("request"), seconds(timeout))
+        await self._pausing.refuse(self.branch_uuid, self._name)
+        if focus is not None:
+            shared = self._resources
+            focus_id = await store_focus(shared.pool, shared.tenant, self.branch_uuid, focus)
+            request = request.model_copy(update={"focus_id": focus_id})
+        result = await requests.compact_now(request, bound)
+        if result.paused:
+            await self._pausing.refuse(self.branch_uuid, self._name)
+        return result
 
     async def wait_until_compacted(self, *, timeout: timedelta | float = 600) -> None:
         """Wait until nothing is due: `timeout` in seconds or as a timedelta.
 
-        Asks for nothing: hints and compact() do. Raises CompactionTimeout.
+        Asks for nothing: hints and compact() do. Raises CompactionTimeout, and CompactionPaused
+        where something is due that waits for somebody to resume.
         """
         await wait_until_compacted(
             CompactionStore(self._resources.pool, self._resources.tenant, self.branch_uuid),
             self.policy,
             seconds(timeout),
-            f"branch {self.branch_id!r} of {self.conversation_id!r}",
+            self._name,
         )
 
     async def turns(self, from_turn: int = 1, to_turn: int | None = None) -> tuple[Turn, ...]:
@@ -363,6 +382,11 @@ class Branch(BranchControl):
             reason=reason,
             label=self._label(),
         )
+
+    @property
+    def _name(self) -> str:
+        """How messages call the branch."""
+        return f"branch {self.branch_id!r} of {self.conversation_id!r}"
 
     def _label(self) -> str:
         label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""

@@ -1,8 +1,9 @@
 """Branches and their lineage in PostgreSQL. Every statement filters on the tenant."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from durable_context.control.pausing import pauses_of
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import BranchConflict, InvalidArgument, UnknownBranch
 from durable_context.models import Ancestor, BranchInfo
@@ -136,8 +137,11 @@ class BranchStore:
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
                 "select b.conversation_id, b.branch_id, b.branch_uuid, p.branch_id as parent_id,"
-                " b.fork_turn, b.head_turn, b.checkpoint_turn, b.created_at, b.last_turn_at"
+                " b.fork_turn, b.head_turn, b.checkpoint_turn, b.created_at, b.last_turn_at,"
+                " b.paused_at, b.paused_because, t.paused_at as tenant_paused_at,"
+                " t.paused_because as tenant_paused_because"
                 " from durable_context.branches b"
+                " left join durable_context.tenants t on t.tenant = b.tenant"
                 " left join durable_context.branches p"
                 " on p.tenant = b.tenant and p.branch_uuid = b.parent_uuid"
                 " where b.tenant = $1 and b.conversation_id = $2"
@@ -147,7 +151,7 @@ class BranchStore:
                 self._tenant,
                 conversation_id,
             )
-        return tuple(BranchInfo.model_validate(dict(row)) for row in rows)
+        return tuple(_branch_info(dict(row)) for row in rows)
 
     async def head(self, branch_uuid: UUID) -> BranchFigures:
         async with acquired(self._pool) as connection:
@@ -175,6 +179,12 @@ class BranchStore:
                 branch_uuid,
             )
         return tuple(Ancestor.model_validate(dict(row)) for row in rows)
+
+
+def _branch_info(row: dict[str, Any]) -> BranchInfo:
+    own = ("branch", row.pop("paused_at"), row.pop("paused_because"))
+    tenants = ("tenant", row.pop("tenant_paused_at"), row.pop("tenant_paused_because"))
+    return BranchInfo(**row, pauses=pauses_of([own, tenants]))
 
 
 async def _check_text_search(connection: Connection, text_search: str) -> None:

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from durable_context.compaction.lag import lag_of
 from durable_context.compaction.store import CompactionStore
+from durable_context.control.pausing import Pausing
 from durable_context.models import BranchState
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
@@ -42,4 +43,5 @@ async def inspect_branch(
         lag=lag_of(tail, figures.open_run_turn, policy, sizes),
         artifacts=await resources.artifacts.list(branch_uuid),
         compactions=await store.compactions(branch_uuid, COMPACTIONS),
+        pauses=await Pausing(resources.pool, resources.tenant).of_branch(branch_uuid),
     )

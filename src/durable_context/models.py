@@ -195,8 +195,18 @@ class Artifact(Value):
     created_at: datetime
 
 
+class Pause(Value):
+    """Nothing is compacted: of the branch alone, or of all that its tenant has."""
+
+    of: Literal["branch", "tenant"]
+    since: datetime
+    because: str | None
+
+
 class BranchInfo(Value):
-    """A branch in the tree of its conversation. `parent_id` and `fork_turn` are None for a root."""
+    """A branch in the tree of its conversation. `parent_id` and `fork_turn` are None for a root.
+    While there is one of `pauses`, nothing of it is compacted.
+    """
 
     conversation_id: str
     branch_id: str
@@ -207,6 +217,7 @@ class BranchInfo(Value):
     checkpoint_turn: int
     created_at: datetime
     last_turn_at: datetime | None
+    pauses: tuple[Pause, ...] = ()
 
 
 class Lag(Value):
@@ -235,7 +246,8 @@ class BranchState(Value):
     """A branch as it stands: what `branch.inspect()` returns.
 
     `lineage` begins with the branch itself and ends with its root. `head_tokens` counts all turns
-    as they are stored. `checkpoints` are ids, oldest first, inherited ones included.
+    as they are stored. `checkpoints` are ids, oldest first, inherited ones included. While there is
+    one of `pauses`, nothing is compacted.
     """
 
     conversation_id: str
@@ -253,6 +265,7 @@ class BranchState(Value):
     lag: Lag
     artifacts: tuple[Artifact, ...]
     compactions: tuple[Compaction, ...]
+    pauses: tuple[Pause, ...] = ()
 
     def to_json(self) -> str:
         """The same as JSON, whatever characters the turns hold."""

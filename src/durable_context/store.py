@@ -44,7 +44,9 @@ COMPACTION_COLUMNS = (
 
 
 class Recorded(NamedTuple):
-    """What record_turn returned. `uncompacted_tokens` counts turns after the newest checkpoint."""
+    """What record_turn returned. `uncompacted_tokens` counts turns after the newest checkpoint;
+    `is_paused`: the branch is, or its tenant.
+    """
 
     turn_no: int
     head_turn: int
@@ -52,6 +54,7 @@ class Recorded(NamedTuple):
     repeated: bool
     checkpoint_turn: int
     uncompacted_tokens: int
+    is_paused: bool = False
 
 
 class PromptRecord(NamedTuple):
@@ -90,9 +93,13 @@ class Store:
         """
         async with acquired(self._pool) as connection:
             result = await connection.fetchrow(
-                "select * from durable_context.record_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
+                "select r.*, (select p.paused_at is not null or exists (select"
+                " from durable_context.tenants t where t.tenant = $1 and t.paused_at is not null)"
+                " from durable_context.branches p where p.tenant = $1 and p.branch_uuid = $2)"
+                " as is_paused"
+                " from durable_context.record_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
                 " $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26,"
-                " $27, $28, $29, $30, $31, $32)",
+                " $27, $28, $29, $30, $31, $32) r",
                 self._tenant,
                 branch_uuid,
                 turn_key,
@@ -131,6 +138,7 @@ class Store:
             repeated=result["status"] == "repeated",
             checkpoint_turn=result["checkpoint_turn"],
             uncompacted_tokens=result["uncompacted_tokens"],
+            is_paused=result["is_paused"],
         )
 
     async def turns(self, branch_uuid: UUID, from_turn: int, to_turn: int) -> tuple[Turn, ...]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from durable_context import Branch, Checkpoint, CompactionPolicy, ContextClient, Summary
-from durable_context.errors import CompactionTimeout
+from durable_context.errors import CompactionPaused, CompactionTimeout
 from durable_context.models import BranchState
 
 
@@ -38,7 +38,7 @@ async def caught_up(branch: Branch, timeout: timedelta) -> bool:
     """Whether nothing is due by then."""
     try:
         await branch.wait_until_compacted(timeout=timeout)
-    except CompactionTimeout:
+    except (CompactionTimeout, CompactionPaused):
         return False
     return True
 

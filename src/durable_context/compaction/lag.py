@@ -24,6 +24,8 @@ async def next_segment(
 
 def worth_a_hint(recorded: Recorded, continues: bool, policy: CompactionPolicy) -> bool:
     """Whether a segment may be due, from what recording returned: errs on the side of asking."""
+    if recorded.is_paused:
+        return False
     turns = recorded.head_turn - recorded.checkpoint_turn - policy.keep_raw_turns
     if continues and recorded.uncompacted_tokens <= policy.run_raw_tokens:
         # Shown raw, they may be many more tokens than stored: asked of as often as segments fill.

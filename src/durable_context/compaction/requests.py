@@ -79,7 +79,8 @@ class CompactionRequests:
         return True
 
     async def compact_now(self, request: CompactionRequest, timeout: timedelta) -> CompactionResult:
-        """Compact all that is due, and wait: `timeout` in all, whatever Temporal does.
+        """Compact all that is due, with the request's focus if it has one, and wait: `timeout` in
+        all, whatever Temporal does. The passes and the rest are those of this call's runs.
 
         Raises CompactionUnavailable, CompactionTimeout (it goes on), CompactionFailed.
         """

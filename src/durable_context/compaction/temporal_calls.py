@@ -38,6 +38,7 @@ from durable_context.contracts import (
     TURN_COMMITTED,
     CompactionRequest,
     CompactionResult,
+    CompactNow,
     Reason,
     TurnHint,
     compaction_workflow_id,
@@ -105,8 +106,8 @@ class CompactionCalls:
         except (RPCError, RuntimeError) as error:
             raise unavailable(error) from error
 
-    async def hint(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> None:
-        """Signal the open run, or start one after `debounce`.
+    async def hint(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> bool:
+        """Signal the open run, or start one after `debounce`: then it is True.
 
         Signal-with-start on an open run that waits out its delay would end the delay, so that it
         comes second. Raises CompactionUnavailable.
@@ -119,9 +120,12 @@ class CompactionCalls:
             if not (isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND):
                 raise unavailable(error) from error
             await self._start(request, hint, debounce)
+            return True
+        return False
 
     async def compact_now(self, request: CompactionRequest) -> CompactionResult:
-        """Compact what is due, in the open run or a new one. Unbounded: the caller cancels it.
+        """Compact what is due, in the open run or a new one, with the request's focus if it has
+        one. Unbounded: the caller cancels it.
 
         Raises CompactionUnavailable, CompactionTimeout, CompactionFailed.
         """
@@ -169,9 +173,13 @@ class CompactionCalls:
             search_attributes=await self._search_attributes(request),
             priority=_priority(request),
         )
+        focus_id = request.focus_id
         try:
             return await self._client.execute_update_with_start_workflow(  # pyright: ignore[reportUnknownMemberType]
-                COMPACT_NOW, start_workflow_operation=start, result_type=CompactionResult
+                COMPACT_NOW,
+                args=[CompactNow(focus_id=focus_id)] if focus_id else [],
+                start_workflow_operation=start,
+                result_type=CompactionResult,
             )
         except BaseException:
             # The SDK gives the same error to a future of its own, which complains if nobody looks.

@@ -50,7 +50,7 @@ async def _compacted(
     store = CompactionStore(shared.pool, request.tenant, request.branch_uuid)
     head = await store.head()
     due = await next_segment(store, head, request.policy)
-    if not due or due[-1].turn_no > last_turn:
+    if not due or due[-1].turn_no > last_turn or head.is_paused:
         return head.checkpoint_turn > checkpoint_turn  # somebody else was faster
     try:
         await requests.compact_now(request, bound)
