@@ -69,11 +69,12 @@ class BranchHead(NamedTuple):
 
 
 class MergeSizes(NamedTuple):
-    """Tokens of the nodes to merge, of those among them that prompts show already, and of the
-    newest checkpoint.
+    """Tokens of the nodes to merge together and on average, of those that prompts show already,
+    and of the newest checkpoint.
     """
 
     children: int
+    average: int
     shown: int
     checkpoint: int
     last_turn_at: datetime | None
@@ -157,8 +158,9 @@ class CompactionStore(Publications):
         if row is None:
             raise UnknownBranch(f"there is no branch {self._branch} for this tenant")
         shown, count, is_missing, checkpoint, last_turn_at = row
-        expected = -(-shown // count) if is_missing and count else 0
-        return MergeSizes(shown + expected, shown, checkpoint, last_turn_at)
+        average = -(-shown // count) if count else 0
+        children = shown + (average if is_missing else 0)
+        return MergeSizes(children, average, shown, checkpoint, last_turn_at)
 
     async def join_compaction(
         self,

@@ -47,19 +47,14 @@ async def merge_worth(
 def merge_loss(
     sizes: MergeSizes, calls: int, policy: CompactionPolicy, asks_model: bool
 ) -> str | None:
-    """Why that many calls do not pay for a merge.
+    """Why a merge would cost more than that many calls save.
 
-    A merged node is expected to be as large as it may be. What of its nodes prompts show is a
-    prefix that a provider has in its cache, and reads anew.
+    At best the merged node is as large as one of its nodes: all have the same cap. What prompts
+    show of those is a prefix that a provider may have in its cache, and reads anew.
     """
-    saved = sizes.children - policy.summary_max_tokens
-    if saved <= 0:
-        return (
-            f"the nodes have {sizes.children} tokens, and one of {policy.summary_max_tokens}"
-            " may stand for them: nothing is saved"
-        )
-    written = WRITTEN_WEIGHT * policy.summary_max_tokens
-    cost = sizes.shown + (sizes.children + written if asks_model else 0)
+    merged = min(sizes.average, policy.summary_max_tokens)
+    saved = sizes.children - merged
+    cost = sizes.shown + (sizes.children + WRITTEN_WEIGHT * merged if asks_model else 0)
     if saved * calls >= cost:
         return None
     return f"it costs {cost} tokens and saves {saved} with each of about {calls} calls"
