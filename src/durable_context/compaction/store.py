@@ -214,6 +214,18 @@ class CompactionStore(Publications):
             )
         return checkpoint_from_row(row) if row else None
 
+    async def own_checkpoint(self, turn_no: int) -> Checkpoint | None:
+        """The branch's own at this turn; none where an ancestor's stands there."""
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"select {CHECKPOINT_COLUMNS} from durable_context.checkpoints"
+                " where tenant = $1 and branch_uuid = $2 and turn_no = $3 and state = 'current'",
+                self._tenant,
+                self._branch,
+                turn_no,
+            )
+        return checkpoint_from_row(row) if row else None
+
     async def summaries(self, ids: Sequence[UUID]) -> list[Summary]:
         """Those of the ids that exist, in the order of the ids."""
         async with acquired(self._pool) as connection:
