@@ -1,7 +1,8 @@
 """Summaries without a model or network: the same input always gives the same text.
 
 Per turn what the user wanted, what was called with which outcome, and what was answered, in their
-own words and language; over all turns the sentences that say most.
+own words and language; over all turns the sentences that say most, those first that say something
+of what the request is to keep in view.
 """
 
 import asyncio
@@ -52,7 +53,8 @@ class ExtractiveSummarizer:
 
 
 def _merge(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
-    return merge(request.nodes, text_cap(request), headline_cap(request), counter)
+    caps = text_cap(request), headline_cap(request)
+    return merge(request.nodes, *caps, counter, focus=request.focus or "")
 
 
 def _leaf(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
@@ -62,7 +64,8 @@ def _leaf(request: SummaryRequest, counter: TokenCounter) -> tuple[str, str]:
     if not said and not tools:
         said = [_wordless(turns)]
     acting = bool(tools) or not any(m.name for turn in turns for m in turn.messages)
-    selected = select(Selection(said, fixed=tools, acting=acting), cap, counter)
+    selection = Selection(said, fixed=tools, acting=acting, focus=request.focus or "")
+    selected = select(selection, cap, counter)
     about = _about(selected.chosen, acting=acting)
     texts = [one.text for one in selected.chosen]
     headline = goal_headline(about, texts, headline_cap(request), counter)

@@ -21,14 +21,19 @@ _ASIDE: Final = 0.4
 
 
 def merge(
-    nodes: Sequence[Summary], cap: int, headline_tokens: int, counter: TokenCounter
+    nodes: Sequence[Summary],
+    cap: int,
+    headline_tokens: int,
+    counter: TokenCounter,
+    *,
+    focus: str = "",
 ) -> tuple[str, str]:
     """Headline and text."""
     skeleton = list(_skeleton(nodes, cap, counter))
     said = [one for group, node in enumerate(nodes) for one in _of_node(group, node)]
     acting = any(one.speaker == TOOLS for one in said)
     told = [one.text for one in skeleton]
-    selection = Selection(said, fixed=skeleton, acting=acting, told=told)
+    selection = Selection(said, fixed=skeleton, acting=acting, told=told, focus=focus)
     headline = joined_headline([node.headline for node in nodes], headline_tokens, counter)
     return headline, select(selection, cap, counter).text
 

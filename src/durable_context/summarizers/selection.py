@@ -12,14 +12,15 @@ _SENTENCE_TOKENS: Final = 60
 
 
 class Selection(NamedTuple):
-    """What there is to choose from. `fixed` lines are never left out; `acting` and `told` are those
-    of `choose`.
+    """What there is to choose from. `fixed` lines are never left out; `acting`, `told` and `focus`
+    are those of `choose`.
     """
 
     said: Sequence[Said]
     fixed: Sequence[Said] = ()
     acting: bool = False
     told: Sequence[str] = ()
+    focus: str = ""
 
 
 class Selected(NamedTuple):
@@ -38,7 +39,8 @@ def select(selection: Selection, cap: int, counter: TokenCounter) -> Selected:
         Unit(one.text, one.group, counter.count(one.text) + 1, one.bonus, one.rank) for one in said
     ]
     room = cap - sum(counter.count(one.text) + 3 for one in selection.fixed)
-    chosen = choose(units, room, acting=selection.acting, told=selection.told)
+    acting, told, focus = selection.acting, selection.told, selection.focus
+    chosen = choose(units, room, acting=acting, told=told, focus=focus)
     best = [said[i] for i in chosen]
     chosen = list(best)
     text = render([*chosen, *selection.fixed])
