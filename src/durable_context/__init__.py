@@ -19,6 +19,7 @@ from durable_context.models import (
     Summary,
     Turn,
 )
+from durable_context.pins import Pin
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.manifest import Block, Manifest
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
@@ -41,6 +42,7 @@ __all__ = [
     "DurableContextError",
     "Manifest",
     "Message",
+    "Pin",
     "PreparedContext",
     "SearchHit",
     "Summary",

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from durable_context.contracts import CompactionRequest
 from durable_context.control.pausing import Pausing
+from durable_context.pins import Pin, PinStore, check_pinned_turn
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
 
@@ -36,11 +37,43 @@ class BranchControl:
         if self._resources.requests is not None:
             await self._resources.requests.hint(self._request("turn"), head_turn, timedelta(0))
 
+    async def pin(self, turn_no: int, *, fact: str | None = None) -> Pin:
+        """Keep a turn, or the fact of its ledger with this value, word for word in every prompt of
+        the branch from that turn on, wherever the turn does not stand raw anyway.
+
+        No budget shortens it: what does not fit beside it is a BudgetExceeded. Compaction goes on
+        as without it. Forks made later begin with it. Idempotent; 100 pins at most. Raises
+        InvalidArgument, UnknownBranch.
+        """
+        check_pinned_turn(turn_no)
+        await self._tell_pending()
+        return await self._pins.pin(self.branch_uuid, turn_no, fact)
+
+    async def unpin(self, turn_no: int, *, fact: str | None = None) -> bool:
+        """Take back what `pin` did with the same arguments; whether there was such a pin. Pins of
+        forks stay. Idempotent. Raises InvalidArgument, UnknownBranch.
+        """
+        check_pinned_turn(turn_no)
+        await self._tell_pending()
+        return await self._pins.unpin(self.branch_uuid, turn_no, fact)
+
+    async def pins(self) -> tuple[Pin, ...]:
+        """What is pinned, by turn, a turn before its facts. Raises UnknownBranch."""
+        return await self._pins.pins(self.branch_uuid)
+
+    @property
+    def _pins(self) -> PinStore:
+        return PinStore(self._resources.pool, self._resources.tenant)
+
     @property
     def _pausing(self) -> Pausing:
         return Pausing(self._resources.pool, self._resources.tenant)
 
     def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
+        raise NotImplementedError
+
+    async def _tell_pending(self) -> None:
+        """Events that prepare(), which writes nothing, left for the next write."""
         raise NotImplementedError
 
     def _label(self) -> str:

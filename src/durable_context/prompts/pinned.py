@@ -22,7 +22,7 @@ from durable_context.turns.messages import call_text
 
 _CACHED_CHARACTERS: Final = 20_000
 _LABEL: Final = re.compile(
-    "(^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,8})"
+    "([\n\r\v\f\x1c-\x1e\x85\u2028\u2029])([^\\S\n\r\v\f\x1c-\x1e\x85\u2028\u2029]{0,8})"
     r"\[(?=\s{0,8}turns?\b)",
     re.IGNORECASE,
 )
