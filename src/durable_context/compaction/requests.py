@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
     from durable_context.compaction.temporal_calls import CompactionCalls
+    from durable_context.sweeps.schedule_calls import ScheduleCalls
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,14 @@ class CompactionRequests:
         while (result := await calls.compact_now(request)).more:
             pass
         return result
+
+    async def schedules(self) -> "ScheduleCalls":
+        """Those of this task queue. Raises CompactionUnavailable."""
+        calls = await self._connected()
+        await calls.check()
+        from durable_context.sweeps.schedule_calls import ScheduleCalls
+
+        return ScheduleCalls(calls.client, self._task_queue)
 
     async def close(self) -> None:
         """Send the hints that wait, and wait for those on their way, within a bound."""

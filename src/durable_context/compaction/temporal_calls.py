@@ -99,6 +99,10 @@ class CompactionCalls:
         self._task_queue = task_queue
         self._attributes: frozenset[str] | None = None
 
+    @property
+    def client(self) -> Client:
+        return self._client
+
     async def check(self) -> None:
         """Raises CompactionUnavailable at once where a call would retry for seconds."""
         try:

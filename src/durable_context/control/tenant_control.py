@@ -2,10 +2,26 @@
 need.
 """
 
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from durable_context.contracts.sweep import SweepKind
 from durable_context.control.pausing import Pausing
+from durable_context.errors import CompactionUnavailable
 from durable_context.models import Pause
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
+from durable_context.schedules import (
+    AppliedSchedule,
+    ScheduleSettings,
+    SweepSchedule,
+    check_kind,
+)
+from durable_context.verification.findings import Verified
+from durable_context.verification.sweep import verify_all
+
+if TYPE_CHECKING:
+    from durable_context.sweeps.schedule_calls import ScheduleCalls
 
 
 class TenantControl:
@@ -32,6 +48,51 @@ class TenantControl:
     async def paused(self) -> Pause | None:
         """The tenant's pause, None where it has none."""
         return await self._pausing.of_tenant()
+
+    async def schedules(self) -> tuple[SweepSchedule, ...]:
+        """The schedules of sweeps, which are for all tenants: when each came and comes, and how its
+        newest sweep ended. Raises CompactionUnavailable.
+        """
+        return await (await self._schedules()).all()
+
+    async def apply_schedules(
+        self, settings: ScheduleSettings | None = None, *, reset: bool = False
+    ) -> tuple[AppliedSchedule, ...]:
+        """Make the schedules that are missing, and change of the others what differs; by default
+        with the client's policy. What an operator changed stays: pause, note, interval; with
+        `reset` it does not. Idempotent. Raises CompactionUnavailable.
+        """
+        settings = settings or ScheduleSettings(policy=self._policy)
+        return await (await self._schedules()).apply(settings, reset=reset)
+
+    async def trigger_schedule(self, kind: SweepKind) -> None:
+        """Start a sweep now, also of a paused schedule; while one runs, none is started.
+
+        Raises CompactionUnavailable, InvalidArgument.
+        """
+        await (await self._schedules()).trigger(check_kind(kind))
+
+    async def pause_schedule(self, kind: SweepKind, note: str = "Paused") -> None:
+        """It stays paused however often schedules are applied. Raises CompactionUnavailable,
+        InvalidArgument.
+        """
+        await (await self._schedules()).pause(check_kind(kind), note)
+
+    async def resume_schedule(self, kind: SweepKind, note: str = "Resumed") -> None:
+        """Raises CompactionUnavailable, InvalidArgument."""
+        await (await self._schedules()).resume(check_kind(kind), note)
+
+    async def _schedules(self) -> "ScheduleCalls":
+        if self._resources.requests is None:
+            raise CompactionUnavailable("the client was made with temporal=None")
+        return await self._resources.requests.schedules()
+
+    def verify(self, conversation_id: str | None = None) -> AsyncIterator[Verified]:
+        """`Branch.verify` of each branch, of one conversation or of all; of all, then what no
+        branch owns. Raises ArtifactStoreUnavailable.
+        """
+        shared = self._resources
+        return verify_all(shared.pool, shared.contents, shared.tenant, conversation_id)
 
     @property
     def _pausing(self) -> Pausing:
