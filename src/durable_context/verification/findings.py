@@ -1,7 +1,9 @@
 """What verification found: which rows, and what was expected of them. Never content."""
 
 import hashlib
-from typing import Literal, NamedTuple
+import json
+import re
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from durable_context.models import Value
@@ -39,6 +41,7 @@ or stuck, and no prompt is wrong for it.
 """
 IDS = 20
 """Ids that one finding names."""
+_FIGURE = re.compile(r"\d+")
 
 
 class Finding(Value):
@@ -58,10 +61,21 @@ class Finding(Value):
     found: str = ""
 
     @property
+    def figures(self) -> dict[str, Any]:
+        """What its event says: all but the branch, of which it is an event."""
+        return self.model_dump(
+            mode="json",
+            exclude={"conversation_id", "branch_id", "branch_uuid"},
+            exclude_defaults=True,
+        ) | {"severity": self.severity}
+
+    @property
     def hash(self) -> bytes:
-        """Tells it from other findings of its branch, for as long as it stands."""
-        named = self.model_dump_json(exclude={"conversation_id", "branch_id", "branch_uuid"})
-        return hashlib.sha256(named.encode()).digest()
+        """Tells it from other findings of its branch for as long as it stands, while figures that
+        it names move on with the branch.
+        """
+        named = [self.check, self.from_turn, self.to_turn, self.ids, _FIGURE.sub("", self.expected)]
+        return hashlib.sha256(json.dumps(named).encode()).digest()
 
 
 class Verified(NamedTuple):
