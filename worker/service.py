@@ -20,19 +20,24 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.compaction import CompactionActivities
 from activities.offload import OffloadActivities
+from activities.sweep import SweepActivities
 from durable_context.artifacts.contents import ContentStore
 from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import COMPACTION_TASK_QUEUE, SUMMARY_TASK_QUEUE
 from durable_context.database import Pool, create_pool
 from durable_context.embeddings import Embedder
 from durable_context.embeddings.endpoint import embedder_from_spec
+from durable_context.errors import CompactionUnavailable
 from durable_context.migrations import check_schema
 from durable_context.offload.durable import DurableOffload
+from durable_context.schedules import ScheduleSettings
 from durable_context.summarizers.chain import summarizer_from_specs
+from durable_context.sweeps.schedule_calls import ScheduleCalls
 from worker.errors import TemporalUnreachable
 from worker.health import Check, HealthEndpoint
 from worker.settings import Deployment, Settings
 from workflows.compaction import Compaction
+from workflows.sweep import Sweep
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +47,7 @@ SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules("durable_context")
 )
 CONNECTIONS_BESIDE_ACTIVITIES = 2
+SCHEDULES_WITHIN = 20.0
 
 
 async def serve(settings: Settings) -> None:
@@ -61,7 +67,9 @@ async def serve(settings: Settings) -> None:
         contents = ContentStore(settings.artifact_url)
         compactor = Compactor(pool, summarizer, contents=contents, embedder=_embedder(settings))
         offloads = OffloadActivities(DurableOffload(pool, summarizer, contents=contents))
-        workers = make_workers(client, CompactionActivities(compactor), offloads, settings)
+        sweeps = SweepActivities(pool, compactor, summarizer.recipe, contents)
+        workers = make_workers(client, CompactionActivities(compactor), offloads, sweeps, settings)
+        await apply_schedules(client, settings.schedules)
         async with _health(settings, pool, client, workers):
             logger.info("started: Temporal at %s", settings.temporal["target_host"])
             await _run(workers, asked_to_stop)
@@ -72,6 +80,7 @@ def make_workers(
     client: Client,
     activities: CompactionActivities,
     offloads: OffloadActivities,
+    sweeps: SweepActivities,
     settings: Settings,
 ) -> tuple[Worker, Worker]:
     """The worker for workflows and database steps, and the one for summaries."""
@@ -79,8 +88,8 @@ def make_workers(
     compactions = Worker(
         client,
         task_queue=COMPACTION_TASK_QUEUE,
-        workflows=[Compaction],
-        activities=[activities.plan, activities.commit, activities.index],
+        workflows=[Compaction, Sweep],
+        activities=[activities.plan, activities.commit, activities.index, sweeps.sweep],
         workflow_runner=SANDBOX,
         max_concurrent_workflow_tasks=settings.max_workflow_tasks,
         max_concurrent_activities=settings.max_activities,
@@ -96,6 +105,24 @@ def make_workers(
         deployment_config=deployment,
     )
     return compactions, summaries
+
+
+async def apply_schedules(client: Client, settings: ScheduleSettings | None) -> None:
+    """A worker without permission to make schedules works all the same: somebody else may."""
+    if settings is None:
+        return
+    try:
+        async with asyncio.timeout(SCHEDULES_WITHIN):
+            applied = await ScheduleCalls(client, COMPACTION_TASK_QUEUE).apply(settings)
+    except (CompactionUnavailable, TimeoutError) as error:
+        logger.warning(
+            "schedules are not applied, see `durable-context schedules apply`: %s",
+            str(error) or f"no answer in {SCHEDULES_WITHIN:g} s",
+        )
+        return
+    for one in applied:
+        if one.change != "unchanged":
+            logger.info("schedule %s %s", one.schedule_id, one.change)
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -16,6 +16,7 @@ from durable_context.embeddings.endpoint import embedder_from_spec
 from durable_context.errors import InvalidArgument
 from durable_context.models import Value
 from durable_context.policy import CompactionPolicy, policy_from_env
+from durable_context.schedules import ScheduleSettings
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import InvalidSettings
 
@@ -47,7 +48,9 @@ class EmbedderSettings(Value):
 
 
 class Settings(Value):
-    """What a worker needs; `summarizers` is a chain, the preferred one first."""
+    """What a worker needs; `summarizers` is a chain, the preferred one first. `schedules`: None
+    where they are applied by hand.
+    """
 
     database_url: str
     temporal: dict[str, Any]
@@ -56,6 +59,7 @@ class Settings(Value):
     embedder: EmbedderSettings | None = None
     artifact_url: str | None = None
     policy: CompactionPolicy = CompactionPolicy()
+    schedules: ScheduleSettings | None = ScheduleSettings()
     health: Address | None = None
     max_workflow_tasks: int = 100
     max_activities: int = 50
@@ -74,6 +78,7 @@ class Settings(Value):
             embedder=_embedder(environ),
             artifact_url=environ.get("DURABLE_CONTEXT_ARTIFACT_URL") or None,
             policy=_policy(environ),
+            schedules=_schedules(environ),
             health=_address(environ, "DURABLE_CONTEXT_HEALTH_ADDRESS"),
             max_workflow_tasks=_whole(environ, "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", 100, 2, 1000),
             max_activities=_whole(environ, "DURABLE_CONTEXT_MAX_ACTIVITIES", 50, 1, 1000),
@@ -132,6 +137,23 @@ def _policy(environ: Mapping[str, str]) -> CompactionPolicy:
         return policy_from_env(environ)
     except InvalidArgument as error:
         raise InvalidSettings(str(error)) from error
+
+
+def _schedules(environ: Mapping[str, str]) -> ScheduleSettings | None:
+    if not _flag(environ, "DURABLE_CONTEXT_SCHEDULES"):
+        return None
+    try:
+        return ScheduleSettings.from_env(environ)
+    except InvalidArgument as error:
+        raise InvalidSettings(str(error)) from error
+
+
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    """On unless it is turned off."""
+    text = environ.get(name) or "on"
+    if text.lower() not in ("on", "off"):
+        raise InvalidSettings(f"{name}={text!r:.80} must be on or off")
+    return text.lower() == "on"
 
 
 def _embedder(environ: Mapping[str, str]) -> EmbedderSettings | None:

@@ -15,6 +15,7 @@ from temporalio.worker import Worker
 
 from activities.compaction import CompactionActivities
 from activities.offload import OffloadActivities
+from activities.sweep import SweepActivities
 from durable_context import Branch, ContextClient
 from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import (
@@ -281,10 +282,12 @@ async def test_the_worker_offers_it_where_summaries_are_made(
     branch: Branch, offloading: Offloading, pool: Pool, database_url: str
 ) -> None:
     summarizer = ExtractiveSummarizer()
+    compactor = Compactor(pool, summarizer)
     _, summaries = make_workers(
         offloading.client,
-        CompactionActivities(Compactor(pool, summarizer)),
+        CompactionActivities(compactor),
         OffloadActivities(DurableOffload(pool, summarizer)),
+        SweepActivities(pool, compactor, summarizer.recipe),
         Settings.from_env({"DURABLE_CONTEXT_DATABASE_URL": database_url}),
     )
     offloading.activity_queue = SUMMARY_TASK_QUEUE
