@@ -77,6 +77,10 @@ class ArtifactStoreUnavailable(DurableContextError):
     """The object store that holds large artifacts cannot be reached."""
 
 
+class CheckpointNotFound(DurableContextError):
+    """The branch has no checkpoint at this turn, or none of this id."""
+
+
 class InvalidExport(InvalidArgument):
     """The stream is not an exported branch, or one of a version that is not known."""
 

@@ -23,7 +23,7 @@ EXCERPT_TURNS: Final = 3
 # measured by their own mean length, as are artifacts where there is no leaf yet.
 _QUERY = f"""
 with branch as materialized (
-    select b.text_search from durable_context.branches b
+    select b.text_search, b.checkpoint_turn from durable_context.branches b
     where b.tenant = $1 and b.branch_uuid = $2
 ), indexed as materialized (
     select coalesce(sum(d.nth), 0)::float8 as leaves, coalesce(max(d.to_turn), 0) as to_turn,
@@ -33,10 +33,10 @@ with branch as materialized (
                 and d.to_turn <= a.to_turn and d.artifact_no between 1 and a.artifact_limit
             where a.tenant = $1 and a.branch_uuid = $2
         ), 1) as mean_length
-    from durable_context.lineage a cross join lateral (
+    from branch b cross join durable_context.lineage a cross join lateral (
         select d.nth, d.total_length, d.to_turn from durable_context.indexed_documents d
         where d.branch_uuid = a.ancestor_uuid and d.level = 0 and d.artifact_no = 0
-            and d.to_turn <= a.compacted_turn
+            and d.to_turn <= least(a.compacted_turn, b.checkpoint_turn)
         order by d.to_turn desc limit 1
     ) d
     where a.tenant = $1 and a.branch_uuid = $2
@@ -71,10 +71,11 @@ with branch as materialized (
             select s.term, count(*) as turns from said s group by s.term
         ) t on t.term = a.term cross join lateral (
             select coalesce(sum(p.nth), 0)::float8 as leaves
-            from durable_context.lineage v cross join lateral (
+            from branch b cross join durable_context.lineage v cross join lateral (
                 select p.nth from durable_context.postings p
                 where p.branch_uuid = v.ancestor_uuid and p.term = a.term and p.level = 0
-                    and p.artifact_no = 0 and p.to_turn <= v.compacted_turn
+                    and p.artifact_no = 0
+                    and p.to_turn <= least(v.compacted_turn, b.checkpoint_turn)
                 order by p.to_turn desc limit 1
             ) p
             where v.tenant = $1 and v.branch_uuid = $2
@@ -97,14 +98,16 @@ _RANK = f"""sum(f.weight * f.frequency * {K1 + 1:.1f}::float8 / (f.frequency
 _SCORED = f""", candidates as materialized (
     select f.branch_uuid, f.to_turn, f.artifact_no from (
         select p.*, q.term, q.weight, i.mean_length
-        from lists q cross join indexed i
+        from branch b cross join lists q cross join indexed i
         join durable_context.lineage a on a.tenant = $1 and a.branch_uuid = $2
         cross join lateral (
             select p.branch_uuid, p.to_turn, p.artifact_no, p.frequency, p.length
             from durable_context.postings p
             where p.branch_uuid = a.ancestor_uuid and p.term = q.term and p.level = 0
                 and p.to_turn <= a.to_turn and p.artifact_no <= a.artifact_limit
-                and (p.artifact_no > 0 or p.to_turn <= a.compacted_turn)
+                and (
+                    p.artifact_no > 0 or p.to_turn <= least(a.compacted_turn, b.checkpoint_turn)
+                )
             order by p.to_turn desc limit q.postings
         ) p
     ) f
@@ -138,23 +141,23 @@ _HITS = f""", matches as materialized (
     from scored s
     left join durable_context.visible_artifacts a on s.artifact_no > 0 and a.tenant = $1
         and a.seen_by = $2 and a.artifact_no = s.artifact_no
-), hits as materialized (
-    select m.*, coalesce(d.from_turn, m.to_turn) as from_turn
+), hits as materialized ( -- a document may be of a leaf that only a fork still sees
+    select m.*, coalesce(d.from_turn, m.to_turn) as from_turn, l.headline as of_leaf
     from matches m
     left join durable_context.indexed_documents d on not m.fresh and d.branch_uuid = m.branch_uuid
         and d.to_turn = m.to_turn and d.level = 0 and d.artifact_no = m.artifact_no
+    left join durable_context.visible_summaries l on m.artifact_no = 0 and l.tenant = $1
+        and l.seen_by = $2 and l.branch_uuid = m.branch_uuid and l.level = 0
+        and l.from_turn = d.from_turn and l.to_turn = d.to_turn
     where m.repetition = 1 and m.score >= {WEAKEST} * (select max(s.score) from scored s)
+        and (m.fresh or m.artifact_no > 0 or l.summary_id is not null)
     order by m.score desc, m.to_turn desc, m.handle limit $6
 )
 select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
     t.headline, t.text as summary, case when h.fresh then (
         select f.digest from durable_context.visible_turns f
         where f.tenant = $1 and f.seen_by = $2 and f.turn_no = h.to_turn
-    ) when h.artifact_no = 0 then (
-        select s.headline from durable_context.visible_summaries s
-        where s.tenant = $1 and s.seen_by = $2 and s.branch_uuid = h.branch_uuid and s.level = 0
-            and s.from_turn = h.from_turn
-    ) end as said,
+    ) when h.artifact_no = 0 then h.of_leaf end as said,
     c.compression, c.sha256, c.data, (
         select json_agg(json_build_array(e.turn_no, e.occurred_at, e.messages) order by e.turn_no)
         from (

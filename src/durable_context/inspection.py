@@ -21,12 +21,10 @@ async def inspect_branch(
     lineage = await resources.branches.lineage(branch_uuid)
     checkpoints = await store.checkpoints(branch_uuid)
     checkpoint = checkpoints[-1] if checkpoints else None
-    nodes = {node.summary_id: node for node in await store.summaries(branch_uuid)}
     covered = checkpoint.turn_no if checkpoint else 0
     tail = await store.turns(branch_uuid, covered + 1, figures.head_turn)
-    sizes = await CompactionStore(resources.pool, resources.tenant, branch_uuid).sizes(
-        covered, len(tail)
-    )
+    compaction = CompactionStore(resources.pool, resources.tenant, branch_uuid)
+    sizes = await compaction.sizes(covered, len(tail))
     return BranchState(
         conversation_id=lineage[0].conversation_id,
         branch_id=lineage[0].branch_id,
@@ -38,7 +36,7 @@ async def inspect_branch(
         open_run_turn=figures.open_run_turn,
         checkpoint=checkpoint,
         checkpoints=tuple(one.checkpoint_id for one in checkpoints),
-        frontier=tuple(nodes[node] for node in checkpoint.frontier) if checkpoint else (),
+        frontier=tuple(await compaction.frontier(covered)),
         tail=tail,
         lag=lag_of(tail, figures.open_run_turn, policy, sizes),
         artifacts=await resources.artifacts.list(branch_uuid),

@@ -26,6 +26,9 @@ with leaves as (
     insert into durable_context.indexed_documents
         (tenant, branch_uuid, to_turn, from_turn, length, nth, total_length)
     select 'default', $1, 6 * n, 6 * n - 5, 30, n, 30 * n from generate_series(2, 3000) n
+), compacted as (
+    update durable_context.branches set head_turn = 18000, checkpoint_turn = 18000
+    where branch_uuid = $1
 )
 insert into durable_context.postings (branch_uuid, term, to_turn, frequency, length, nth)
 select $1, term, 6 * n, 3, 30, n

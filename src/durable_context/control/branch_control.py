@@ -4,8 +4,11 @@ from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
+from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionRequest
-from durable_context.control.pausing import Pausing
+from durable_context.control.pausing import Pausing, checked_reason
+from durable_context.control.reverting import Reversal, Reverting
+from durable_context.models import Checkpoint
 from durable_context.pins import Pin, PinStore, check_pinned_turn
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
@@ -77,6 +80,30 @@ class BranchControl:
     @property
     def _pins(self) -> PinStore:
         return PinStore(self._resources.pool, self._resources.tenant)
+
+    async def revert(self, to: int | UUID, *, because: str | None = None) -> Checkpoint | None:
+        """Go back to an older checkpoint, by its turn or its id, or with 0 to none at all; a fork
+        goes back as far as the checkpoint that it began with.
+
+        The branch's summaries and checkpoints stand as when that was published, and what was
+        replaced since is published anew, as copies. Later ones are rejected for good: they stay for
+        audit, and neither prompts and searches nor the next compaction find them. Turns, artifacts
+        and forks stay as they are. Returns the checkpoint that is the newest now. Idempotent.
+        Raises CheckpointNotFound, InvalidArgument, UnknownBranch.
+        """
+        reason = checked_reason(because)
+        await self._tell_pending()
+        reversal = await self._reverting.revert(to, reason)
+        store = CompactionStore(self._resources.pool, self._resources.tenant, self.branch_uuid)
+        return await store.checkpoint(reversal.to_turn)
+
+    async def foresee_revert(self, to: int | UUID) -> Reversal:
+        """What `revert` would do. Raises as it does."""
+        return await self._reverting.foresee(to)
+
+    @property
+    def _reverting(self) -> Reverting:
+        return Reverting(self._resources.pool, self._resources.tenant, self.branch_uuid)
 
     @property
     def _pausing(self) -> Pausing:

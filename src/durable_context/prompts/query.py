@@ -139,7 +139,7 @@ _RETRIEVED = f""",
         )))
         from hits h left join durable_context.visible_summaries s on s.tenant = $1
             and s.seen_by = $2 and s.level = h.level and s.from_turn = h.from_turn
-            and s.branch_uuid = h.branch_uuid
+            and s.to_turn = h.to_turn and s.branch_uuid = h.branch_uuid
         where h.artifact_no = 0 and (h.level < 0 or s.summary_id is not null)) as nodes,
     (select array_agg((f.rank, f.score, f.handle, f.turn_no, f.source, f.name, f.media_type, f.size,
         f.headline, f.text, f.compression, f.sha256, f.data)) from found f) as artifacts,
