@@ -1,4 +1,4 @@
-"""The `durable-context` command: replay conversations, look at branches, move them."""
+"""The `durable-context` command: look at branches, control what compaction does, move them."""
 
 import sys
 
@@ -13,21 +13,26 @@ from durable_context.cli import (
     replay_command,
     show_command,
 )
+from durable_context.cli.panels import LOOK, MOVE
+from durable_context.cli.version import Version
 
 app = typer.Typer(
     name="durable-context",
-    help="Keeps an LLM agent's conversation usable for ever.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(replay_command.replay)
-app.command()(show_command.show)
-app.command()(branches_command.branches)
-app.command()(artifact_command.artifact)
-app.command()(events_command.events)
-app.command()(export_command.export)
-app.command("import")(import_command.import_)
+app.command(rich_help_panel=LOOK)(show_command.show)
+app.command(rich_help_panel=LOOK)(branches_command.branches)
+app.command(rich_help_panel=LOOK)(artifact_command.artifact)
+app.command(rich_help_panel=LOOK)(events_command.events)
+app.command(rich_help_panel=MOVE)(replay_command.replay)
+app.command(rich_help_panel=MOVE)(export_command.export)
+app.command("import", rich_help_panel=MOVE)(import_command.import_)
+
+
+@app.callback()
+def options(version: Version = False) -> None:
+    """Keeps an LLM agent's conversation usable for ever."""
 
 
 def main() -> None:
