@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from durable_context.compaction.accounting import figures
 from durable_context.compaction.publishing import NewCheckpoint
 from durable_context.compaction.segments import next_frontier
 from durable_context.errors import StalePlan
@@ -31,16 +32,18 @@ def checkpoint_after(
     frontier = next_frontier(older, nodes)
     _check_cover(frontier)
     entries = merge_ledgers(previous.ledger if previous else (), ledger)
+    rendered = render_checkpoint(frontier, entries, counter=counter, policy=policy)
     return NewCheckpoint(
         previous=previous,
         publication=publication,
         turn_no=leaf.to_turn,
         summary_ids=[node.summary_id for node in nodes],
         frontier=[node.summary_id for node in frontier],
-        rendered=render_checkpoint(frontier, entries, counter=counter, policy=policy),
+        rendered=rendered,
         token_usage=_token_usage(previous, nodes, frontier),
         tokens_before=leaf.covered_tokens,
         tokens_after=leaf.token_count,
+        figures=figures(previous, rendered, leaf.covered_tokens, counter),
     )
 
 

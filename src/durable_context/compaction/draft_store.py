@@ -15,6 +15,7 @@ from durable_context.contracts import NodeRange
 from durable_context.database import Pool, acquired
 from durable_context.errors import StalePlan
 from durable_context.models import Summary
+from durable_context.prices import price_of
 from durable_context.store import SUMMARY_COLUMNS, summary_from_row
 from durable_context.summarizers import Attempt, SummaryDraft
 
@@ -202,13 +203,16 @@ class DraftStore:
         """Note on the compaction how each call of a summarizer went.
 
         Until it is published a compaction counts failed attempts; the one that succeeds is added
-        when it is, so that merges do not look like retries.
+        when it is, so that merges do not look like retries. Tokens and price count all calls.
         """
+        price = await price_of(calls)
         async with acquired(self._pool) as connection:
             await connection.execute(
                 f"{_LOCKED} update durable_context.compactions c set"
                 " attempts = c.attempts + $7::boolean::integer,"
                 " usage = (c.usage::jsonb || $4::text::jsonb)::json, recipe = $5,"
+                " input_tokens = c.input_tokens + $8, output_tokens = c.output_tokens + $9,"
+                " price = c.price + $10,"
                 " error = coalesce($6, c.error) from locked l"
                 " where c.tenant = $1 and c.branch_uuid = l.branch_uuid and c.compaction_id = $3",
                 self._tenant,
@@ -218,6 +222,9 @@ class DraftStore:
                 recipe,
                 error,
                 failed,
+                sum(call.input_tokens for call in calls),
+                sum(call.output_tokens for call in calls),
+                price,
             )
 
     async def fail(self, compaction_id: UUID, error: str) -> None:

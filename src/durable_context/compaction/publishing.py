@@ -11,6 +11,7 @@ from uuid import UUID
 import asyncpg
 
 from durable_context import stored_json
+from durable_context.compaction.accounting import Figures, store_figures
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import StalePlan
 from durable_context.models import Checkpoint
@@ -36,6 +37,7 @@ class NewCheckpoint(NamedTuple):
     token_usage: dict[str, int]
     tokens_before: int
     tokens_after: int
+    figures: Figures
 
 
 class Publications:
@@ -56,6 +58,9 @@ class Publications:
                 await self._make_current(connection, new.summary_ids)
                 checkpoint_id = await self._insert_checkpoint(connection, new)
                 await self._complete(connection, compaction_id, new)
+                await store_figures(
+                    connection, self._tenant, self._branch, compaction_id, new.figures
+                )
         except asyncpg.PostgresError as error:
             if error.sqlstate == OVERLAP:
                 raise StalePlan("other nodes cover these turns by now") from error

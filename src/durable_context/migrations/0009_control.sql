@@ -252,15 +252,23 @@ alter table durable_context.compactions
     add column focus text check (focus <> ''),
     add column input_tokens bigint not null default 0,
     add column output_tokens bigint not null default 0,
-    -- In US dollars; null where the price of a model that was asked is not known.
+    -- In US dollars, of calls so far; null once the price of one is not known.
     add column price numeric check (price >= 0),
     -- Head of the branch when it was published: each turn since is a call that was spared `saved_tokens`, once
-    -- `broken_tokens` of the prefix, which a provider may have had in its cache, were read anew.
+    -- `broken_tokens`, which a provider may have had in its cache, were read anew.
     add column head_turn integer,
     add column saved_tokens bigint,
     add column broken_tokens bigint,
     drop constraint compactions_status_check,
     add constraint compactions_status_check check (status in ('running', 'completed', 'failed', 'skipped'));
+alter table durable_context.compactions alter column price set default 0;
+update durable_context.compactions c set input_tokens = u.input_tokens, output_tokens = u.output_tokens
+from durable_context.compactions o, lateral (
+    select coalesce(sum((a ->> 'input_tokens')::bigint), 0) as input_tokens,
+        coalesce(sum((a ->> 'output_tokens')::bigint), 0) as output_tokens
+    from json_array_elements(o.usage) a
+) u
+where o.compaction_id = c.compaction_id and json_array_length(o.usage) > 0;
 drop index durable_context.compactions_running;
 create unique index compactions_running on durable_context.compactions (branch_uuid, level, from_turn)
     where status = 'running';
