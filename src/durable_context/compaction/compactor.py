@@ -18,6 +18,8 @@ from durable_context.compaction.checkpoints import checkpoint_after
 from durable_context.compaction.drafting import Drafting
 from durable_context.compaction.lag import next_segment
 from durable_context.compaction.making import MakeSummarizer, NodeMaking
+from durable_context.compaction.rebuilding import Rebuilding
+from durable_context.compaction.replacing import Replacing
 from durable_context.compaction.segments import TurnSize, completed_nodes
 from durable_context.compaction.store import BranchHead, CompactionStore, RunId
 from durable_context.compaction.worth import merge_worth, note_skipped_node
@@ -32,6 +34,12 @@ from durable_context.contracts import (
     PlanRequest,
     SummarizeRequest,
     SummarizeResult,
+)
+from durable_context.contracts.rebuild import (
+    RebuildPlan,
+    RebuildRequest,
+    ReplaceRequest,
+    ReplaceResult,
 )
 from durable_context.database import Pool
 from durable_context.embeddings import Embedder
@@ -144,6 +152,19 @@ class Compactor:
         await index.add(request.to_turn)
         if self._embeddings:
             await self._embeddings.add(request.tenant, request.branch_uuid, request.to_turn)
+
+    async def plan_rebuild(
+        self, request: RebuildRequest, by: RunId = OUTSIDE_TEMPORAL
+    ) -> RebuildPlan:
+        """The next batch of nodes to make anew or to merge; an empty one when nothing is due."""
+        drafting = self._making.drafting(request.summarizers)
+        return await Rebuilding(self._pool, request, drafting).plan(by)
+
+    async def replace(self, request: ReplaceRequest) -> ReplaceResult:
+        """Publish what was made, with the newest checkpoint as it is then. Repeated, it returns the
+        same. Raises StalePlan when something fits nowhere any more.
+        """
+        return await Replacing(self._pool, request, self._counters).replace()
 
     async def _plan_segment(
         self,

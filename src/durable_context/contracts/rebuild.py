@@ -3,6 +3,8 @@
 One workflow run at a time for each branch, beside its compaction, whose turns do not wait for it.
 """
 
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from durable_context.contracts import SUMMARY_TASK_QUEUE, TreeReason
@@ -18,14 +20,32 @@ def rebuild_workflow_id(branch_uuid: UUID) -> str:
     return f"rebuild-{branch_uuid}"
 
 
+class RebuildResult(Value):
+    """`replaced` and `merged` count nodes, `skipped` those that could not pay, `degraded` those
+    that no summarizer could make: what they were to replace stays. `left`: nodes that are still
+    due, because `max_tokens` was reached or too many could not be made. `paused`: nothing is done
+    until somebody resumes the branch.
+    """
+
+    replaced: int = 0
+    merged: int = 0
+    skipped: int = 0
+    degraded: int = 0
+    left: int = 0
+    tokens_read: int = 0
+    checkpoint_turn: int = 0
+    paused: bool = False
+
+
 class RebuildRequest(Value):
     """`merge`: nodes of the frontier that pile up. `upgrade`: nodes that are degraded, made by an
     outdated recipe, or made from nodes that were replaced since. `rebuild`: all nodes of the turns.
 
     `to_turn` 0 is the newest checkpoint's turn. `summarizers`: specs of another chain than the
-    worker's. `focus_id`: the compaction whose row holds a focus. `max_tokens`: of input of
-    summarizers, 0 for no bound. `since`: the publication that a rebuild began at, carried over
-    continue-as-new with `spent`; nodes published later are done.
+    worker's. `focus_id` finds a focus. `max_tokens`: of input of summarizers, 0 for no bound; nodes
+    above what was replaced follow whatever is left of it. `since` and `begun_at`: the publication
+    and the time that it began at, carried over continue-as-new with `spent` and `so_far`; nodes
+    published later are done, and those that failed since are not tried again.
     """
 
     tenant: str
@@ -38,20 +58,66 @@ class RebuildRequest(Value):
     focus_id: UUID | None = None
     max_tokens: int = 0
     since: int | None = None
+    begun_at: datetime | None = None
     spent: int = 0
+    so_far: RebuildResult = RebuildResult()
     label: str = ""
     summary_task_queue: str = SUMMARY_TASK_QUEUE
 
 
-class RebuildResult(Value):
-    """`replaced` and `merged` count nodes, `skipped` those that could not pay. `left`: nodes that
-    are still due, because `max_tokens` was reached.
+class PlannedNode(NamedTuple):
+    """A node of the plan's level. `tokens`: of its input, about."""
+
+    compaction_id: UUID
+    from_turn: int
+    to_turn: int
+    tokens: int
+
+
+class RebuildPlan(Value):
+    """The next batch, of one level. No nodes: nothing is due, or with `more` another look is.
+
+    `is_stale`: the newest checkpoint shows nodes that were replaced. `left`: nodes of this level
+    and those below that are due, and not in the batch. `skipped`: nodes that could not pay, found
+    by this look.
     """
 
+    level: int = 0
+    nodes: tuple[PlannedNode, ...] = ()
+    checkpoint_turn: int = 0
+    since: int = 0
+    begun_at: datetime | None = None
+    left: int = 0
+    skipped: int = 0
+    more: bool = False
+    is_stale: bool = False
+    paused: bool = False
+
+
+class ReplaceRequest(Value):
+    """Publishes drafts of one level. `failed`: compactions that nobody could make a draft for."""
+
+    tenant: str
+    branch_uuid: UUID
+    policy: CompactionPolicy
+    drafts: tuple[UUID, ...] = ()
+    failed: tuple[UUID, ...] = ()
+
+
+class ReplaceResult(Value):
+    """`replaced` and `merged` count nodes, of turns `from_turn` to `to_turn`."""
+
+    checkpoint_turn: int
     replaced: int = 0
     merged: int = 0
-    skipped: int = 0
-    degraded: int = 0
-    left: int = 0
-    tokens_read: int = 0
-    checkpoint_turn: int = 0
+    from_turn: int = 1
+    to_turn: int = 0
+
+
+class RebuildProgress(Value):
+    """Where a run stands, and what was asked of it: what the `progress` query returns."""
+
+    phase: str
+    request: RebuildRequest
+    result: RebuildResult
+    left: int
