@@ -11,9 +11,10 @@ from durable_context.cli import (
     export_command,
     import_command,
     replay_command,
+    schedules_command,
     show_command,
 )
-from durable_context.cli.panels import LOOK, MOVE
+from durable_context.cli.panels import CONTROL, LOOK, MOVE
 from durable_context.cli.version import Version
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app.command(rich_help_panel=LOOK)(show_command.show)
 app.command(rich_help_panel=LOOK)(branches_command.branches)
 app.command(rich_help_panel=LOOK)(artifact_command.artifact)
 app.command(rich_help_panel=LOOK)(events_command.events)
+app.add_typer(schedules_command.schedules, name="schedules", rich_help_panel=CONTROL)
 app.command(rich_help_panel=MOVE)(replay_command.replay)
 app.command(rich_help_panel=MOVE)(export_command.export)
 app.command("import", rich_help_panel=MOVE)(import_command.import_)
