@@ -3,9 +3,13 @@
 import os
 import re
 
+import typer
+
 from durable_context import CompactionPolicy, ContextClient
+from durable_context.cli.failures import BAD_INPUT, complain
 from durable_context.client import DATABASE_URL
-from durable_context.errors import DatabaseUnavailable, InvalidDatabaseUrl
+from durable_context.errors import DatabaseUnavailable, InvalidArgument, InvalidDatabaseUrl
+from durable_context.policy import policy_from_env
 
 _SCHEMES = ("postgresql://", "postgres://")
 _PASSWORD = re.compile(r"(password=)[^&\s]*", re.IGNORECASE)
@@ -23,7 +27,10 @@ async def connect(
     tenant: str,
     policy: CompactionPolicy | None = None,
 ) -> ContextClient:
-    """Raises DatabaseUnavailable, naming host and port."""
+    """Raises DatabaseUnavailable, naming host and port. A policy in the environment that is none
+    ends the command.
+    """
+    policy = policy or _policy()
     url = database_url or os.environ.get(DATABASE_URL)
     if not url:
         raise DatabaseUnavailable("no database was named")
@@ -40,6 +47,14 @@ async def connect(
         raise DatabaseUnavailable(
             f"cannot connect to the database at {_place(url)}: {detail or 'no answer in time'}"
         ) from error
+
+
+def _policy() -> CompactionPolicy:
+    try:
+        return policy_from_env(os.environ)
+    except InvalidArgument as error:
+        complain(str(error))
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def _place(url: str) -> str:

@@ -13,6 +13,7 @@ import typer
 from durable_context.cli.output import visible
 from durable_context.client import DATABASE_URL
 from durable_context.errors import (
+    CompactionPaused,
     CompactionUnavailable,
     DatabaseUnavailable,
     DurableContextError,
@@ -37,6 +38,7 @@ _ADVICE: tuple[tuple[type[Exception], str], ...] = (
         " --conversation prefix.",
     ),
     (UnknownBranch, "Ids are exact; see --tenant."),
+    (CompactionPaused, "`durable-context resume` ends the pause."),
 )
 _NOT_JSON = "Allowed are JSON and JSON Lines (.jsonl) in OpenAI or Anthropic format."
 # How the Temporal SDK says that a connection failed: with the debug form of a Rust error.

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from durable_context.compaction.bounds import bounded
-from durable_context.contracts import COMPACTION_TASK_QUEUE, CompactionRequest, CompactionResult
+from durable_context.contracts import (
+    COMPACTION_TASK_QUEUE,
+    CompactionProgress,
+    CompactionRequest,
+    CompactionResult,
+)
+from durable_context.errors import DurableContextError
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -23,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 HINT_SECONDS = 0.5
 """Hard bound on a hint. The call's own timeout bounds one of its attempts, not all of them."""
+PROGRESS_SECONDS = 5.0
 CIRCUIT_OPEN_SECONDS = 5.0
 PACE = 0.75
 """Share of the debounce between two hints for a branch: the second still finds the run delayed."""
@@ -81,11 +88,19 @@ class CompactionRequests:
 
     async def compact_now(self, request: CompactionRequest, timeout: timedelta) -> CompactionResult:
         """Compact all that is due, with the request's focus if it has one, and wait: `timeout` in
-        all, whatever Temporal does. The passes and the rest are those of this call's runs.
+        all, whatever Temporal does.
 
         Raises CompactionUnavailable, CompactionTimeout (it goes on), CompactionFailed.
         """
         return await bounded(self._compact_now(request), timeout)
+
+    async def progress(self, branch_uuid: UUID) -> CompactionProgress | None:
+        """Where the open run stands; None where there is none, or none that answers soon."""
+        try:
+            calls = await self._connected()
+            return await asyncio.wait_for(calls.progress(branch_uuid), PROGRESS_SECONDS)
+        except (DurableContextError, TimeoutError):
+            return None
 
     async def _compact_now(self, request: CompactionRequest) -> CompactionResult:
         calls = await self._connected()

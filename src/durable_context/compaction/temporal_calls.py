@@ -5,6 +5,7 @@ imported only when Temporal is first needed.
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import (
@@ -14,11 +15,14 @@ from temporalio.api.operatorservice.v1 import (
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 from temporalio.common import (
     Priority,
+    QueryRejectCondition,
     SearchAttributeKey,
     SearchAttributePair,
     TypedSearchAttributes,
@@ -34,8 +38,10 @@ from durable_context.contracts import (
     COMPACT_NOW,
     COMPACTION_FAILED,
     COMPACTION_WORKFLOW,
+    PROGRESS,
     SEARCH_ATTRIBUTES,
     TURN_COMMITTED,
+    CompactionProgress,
     CompactionRequest,
     CompactionResult,
     CompactNow,
@@ -146,6 +152,20 @@ class CompactionCalls:
                     raise unavailable(error) from error
             await asyncio.sleep(CLOSING_PAUSE)
         raise CompactionUnavailable("the compaction workflow refused every request")
+
+    async def progress(self, branch_uuid: UUID) -> CompactionProgress | None:
+        """Of the open run, None if there is none. Raises CompactionUnavailable."""
+        handle = self._client.get_workflow_handle(compaction_workflow_id(branch_uuid))
+        try:
+            return await handle.query(
+                PROGRESS,
+                result_type=CompactionProgress,
+                reject_condition=QueryRejectCondition.NOT_OPEN,
+            )
+        except WorkflowQueryRejectedError:
+            return None
+        except (RPCError, RuntimeError, WorkflowQueryFailedError) as error:
+            raise unavailable(error) from error
 
     async def _start(self, request: CompactionRequest, hint: TurnHint, debounce: timedelta) -> None:
         try:

@@ -5,10 +5,10 @@ from typing import Literal
 from uuid import UUID
 
 from durable_context.compaction.store import CompactionStore
-from durable_context.contracts import CompactionRequest
+from durable_context.contracts import CompactionProgress, CompactionRequest
 from durable_context.control.pausing import Pausing, checked_reason
 from durable_context.control.reverting import Reversal, Reverting
-from durable_context.models import Checkpoint
+from durable_context.models import Checkpoint, Pause
 from durable_context.pins import Pin, PinStore, check_pinned_turn
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
@@ -23,24 +23,36 @@ class BranchControl:
     policy: CompactionPolicy
     _resources: Resources
 
-    async def pause(self, because: str | None = None) -> None:
+    async def pause(self, because: str | None = None) -> Pause:
         """Compact nothing of the branch until `resume`. Turns are recorded and prompts prepared as
         before; a compaction that is under way ends.
 
         Idempotent: paused before, it stays so since then, and a reason replaces the one there is.
         Forks are branches of their own. Raises InvalidArgument, UnknownBranch.
         """
-        await self._pausing.pause_branch(self.branch_uuid, because)
+        return await self._pausing.pause_branch(self.branch_uuid, because)
 
-    async def resume(self) -> None:
-        """End the pause, if there is one, and ask Temporal for what is due by now; where it cannot
-        be asked, the next turn or the catch-up sweep does. A pause of the tenant stays.
-
-        Raises UnknownBranch.
+    async def resume(self) -> bool:
+        """End the pause, if there is one, and ask Temporal for what is due by now: whether it
+        could be asked. If not, the next turn or the catch-up sweep does. A pause of the tenant
+        stays. Idempotent. Raises UnknownBranch.
         """
         head_turn = await self._pausing.resume_branch(self.branch_uuid)
-        if self._resources.requests is not None:
-            await self._resources.requests.hint(self._request("turn"), head_turn, timedelta(0))
+        requests = self._resources.requests
+        if requests is None:
+            return False
+        return await requests.hint(self._request("turn"), head_turn, timedelta(0))
+
+    async def pauses(self) -> tuple[Pause, ...]:
+        """The branch's own pause, then its tenant's, as far as there are any."""
+        return await self._pausing.of_branch(self.branch_uuid)
+
+    async def compacting(self) -> CompactionProgress | None:
+        """Where the compaction that is under way stands, as far as it is known: None where there
+        is none, or Temporal or its workers do not answer within seconds.
+        """
+        requests = self._resources.requests
+        return await requests.progress(self.branch_uuid) if requests is not None else None
 
     async def pin(self, turn_no: int, *, fact: str | None = None) -> Pin:
         """Keep a turn, or the fact of its ledger with this value, word for word in every prompt of

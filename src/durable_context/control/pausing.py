@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
+import asyncpg
+
 from durable_context.database import Pool, acquired
 from durable_context.errors import CompactionPaused, InvalidArgument, UnknownBranch
 from durable_context.models import Pause
@@ -22,36 +24,40 @@ class Pausing:
         self._pool = pool
         self._tenant = tenant
 
-    async def pause_branch(self, branch_uuid: UUID, because: str | None) -> None:
+    async def pause_branch(self, branch_uuid: UUID, because: str | None) -> Pause:
         """Paused before, it stays so since then, with the new reason if there is one."""
-        await self._change_branch(
+        row = await self._change_branch(
             "update durable_context.branches set"
             " paused_at = coalesce(paused_at, clock_timestamp()),"
             " paused_because = coalesce($3, paused_because)"
-            " where tenant = $1 and branch_uuid = $2 returning head_turn",
+            " where tenant = $1 and branch_uuid = $2 returning paused_at, paused_because",
             branch_uuid,
             checked_reason(because),
         )
+        return Pause(of="branch", since=row["paused_at"], because=row["paused_because"])
 
     async def resume_branch(self, branch_uuid: UUID) -> int:
         """Its newest turn."""
-        return await self._change_branch(
+        row = await self._change_branch(
             "update durable_context.branches set paused_at = null, paused_because = null"
             " where tenant = $1 and branch_uuid = $2 returning head_turn",
             branch_uuid,
         )
+        return row["head_turn"]
 
-    async def pause_tenant(self, because: str | None) -> None:
+    async def pause_tenant(self, because: str | None) -> Pause:
         async with acquired(self._pool) as connection:
-            await connection.execute(
+            row = await connection.fetchrow(
                 "insert into durable_context.tenants as t (tenant, paused_at, paused_because)"
                 " values ($1, clock_timestamp(), $2) on conflict (tenant) do update set"
                 " paused_at = coalesce(t.paused_at, excluded.paused_at),"
                 " paused_because = coalesce(excluded.paused_because, t.paused_because),"
-                " updated_at = clock_timestamp()",
+                " updated_at = clock_timestamp() returning paused_at, paused_because",
                 self._tenant,
                 checked_reason(because),
             )
+        assert row is not None
+        return Pause(of="tenant", since=row["paused_at"], because=row["paused_because"])
 
     async def resume_tenant(self) -> None:
         async with acquired(self._pool) as connection:
@@ -89,12 +95,14 @@ class Pausing:
         if pauses:
             raise CompactionPaused(paused_message(pauses, name))
 
-    async def _change_branch(self, statement: str, branch_uuid: UUID, *values: object) -> int:
+    async def _change_branch(
+        self, statement: str, branch_uuid: UUID, *values: object
+    ) -> asyncpg.Record:
         async with acquired(self._pool) as connection:
-            head_turn = await connection.fetchval(statement, self._tenant, branch_uuid, *values)
-        if head_turn is None:
+            row = await connection.fetchrow(statement, self._tenant, branch_uuid, *values)
+        if row is None:
             raise UnknownBranch(f"there is no branch {branch_uuid} for this tenant")
-        return head_turn
+        return row
 
 
 def pauses_of(rows: Sequence[Sequence[Any]]) -> tuple[Pause, ...]:

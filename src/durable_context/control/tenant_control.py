@@ -30,13 +30,13 @@ class TenantControl:
     _resources: Resources
     _policy: CompactionPolicy
 
-    async def pause(self, because: str | None = None) -> None:
+    async def pause(self, because: str | None = None) -> Pause:
         """Compact nothing of the tenant until `resume`, neither what it has nor what it gets.
         Turns are recorded and prompts prepared as before; compactions that are under way end.
 
         Idempotent, as `Branch.pause` is. Raises InvalidArgument.
         """
-        await self._pausing.pause_tenant(because)
+        return await self._pausing.pause_tenant(because)
 
     async def resume(self) -> None:
         """End the tenant's pause, if there is one; branches that are paused themselves stay so.
