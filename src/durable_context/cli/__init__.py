@@ -10,6 +10,7 @@ from durable_context.cli import (
     events_command,
     export_command,
     import_command,
+    pin_command,
     replay_command,
     schedules_command,
     show_command,
@@ -27,6 +28,8 @@ app.command(rich_help_panel=LOOK)(branches_command.branches)
 app.command(rich_help_panel=LOOK)(artifact_command.artifact)
 app.command(rich_help_panel=LOOK)(events_command.events)
 app.add_typer(schedules_command.schedules, name="schedules", rich_help_panel=CONTROL)
+app.command(rich_help_panel=CONTROL)(pin_command.pin)
+app.command(rich_help_panel=CONTROL)(pin_command.unpin)
 app.command(rich_help_panel=MOVE)(replay_command.replay)
 app.command(rich_help_panel=MOVE)(export_command.export)
 app.command("import", rich_help_panel=MOVE)(import_command.import_)
