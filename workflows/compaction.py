@@ -165,7 +165,7 @@ class Compaction:
             if not plan.nodes or plan.compaction_id is None:
                 found = {"checkpoint_turn": plan.checkpoint_turn, "paused": plan.paused}
                 self._result = self._result.model_copy(update=found)
-                if plan.artifacts:
+                if plan.artifacts or plan.unindexed:
                     await self._index(plan)
                 return False
             try:

@@ -96,9 +96,12 @@ class Compactor:
             plan = await self._plan_segment(store, head, segment, request, by)
         artifacts = ArtifactSummaries(self._pool, request.tenant, request.branch_uuid)
         due = await artifacts.count_due(plan.turns, self._drafting.recipe)
-        if not segment and not due:
+        if segment or due:
+            return plan.model_copy(update={"artifacts": due})
+        unindexed = await node_index.unindexed(self._pool, request.tenant, request.branch_uuid)
+        if not unindexed:
             await store.note_skipped(head, request.reason)
-        return plan.model_copy(update={"artifacts": due})
+        return plan.model_copy(update={"unindexed": unindexed})
 
     async def summarize_artifacts(
         self, request: ArtifactsRequest, *, failing_for: timedelta = timedelta(0)

@@ -133,7 +133,8 @@ class Plan(Value):
     """The next segment: its leaf first, then the merges it completes. No nodes: none is due.
 
     `artifacts`: how many are to be summarized or indexed, those of the segment among them.
-    `paused`: nothing is, because the branch or its tenant is paused.
+    `unindexed`: none is due, but nodes are not in the index as they are. `paused`: nothing is, because
+    the branch or its tenant is paused.
     """
 
     nodes: tuple[NodeRange, ...] = ()
@@ -142,6 +143,7 @@ class Plan(Value):
     tokens_before: int = 0
     artifacts: int = 0
     paused: bool = False
+    unindexed: bool = False
 
     @property
     def turns(self) -> TurnRange:
