@@ -4,8 +4,10 @@ ones go to an object store before any row points at them.
 
 import asyncio
 import hashlib
+import re
 import zlib
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 from durable_context.artifacts.object_store import ObjectStore
@@ -24,6 +26,8 @@ _SAMPLES: Final = 40
 _SAMPLE: Final = 10_000
 # Twice as fast as the usual 6, for results a few percent larger.
 _LEVEL: Final = 3
+
+_OBJECT: Final = re.compile(r"/([0-9a-f]{64})[^/]*\Z")
 
 Compression = Literal["none", "zlib"]
 
@@ -55,6 +59,15 @@ class Packed(NamedTuple):
     size: int
     compression: Compression
     data: bytes
+
+
+class KeptObject(NamedTuple):
+    """An object of a tenant's. `sha256` is what its key says of its content."""
+
+    key: str
+    sha256: bytes
+    size: int
+    modified: datetime
 
 
 class ContentStore:
@@ -97,6 +110,35 @@ class ContentStore:
         if content.size < IN_THREAD:
             return unpack(*stored)
         return await asyncio.to_thread(unpack, *stored)
+
+    async def is_idle(self, tenant: str, key: str, before: datetime) -> bool:
+        """Whether the tenant's object was not written since `before`, or is gone.
+
+        Raises ArtifactStoreUnavailable.
+        """
+        if not key.startswith(f"{_owner(tenant)}/"):
+            return False
+        modified = await self._objects.modified(key)
+        return modified is None or modified < before
+
+    async def forget(self, tenant: str, key: str, before: datetime) -> bool:
+        """Delete an object of the tenant's that was not written since `before`; whether it is gone.
+
+        Raises ArtifactStoreUnavailable.
+        """
+        return key.startswith(f"{_owner(tenant)}/") and await self._objects.delete(key, before)
+
+    async def kept_objects(self, tenant: str, shard: str) -> list[KeptObject]:
+        """The tenant's objects whose hashes begin with `shard`, two hexadecimal digits.
+
+        Raises ArtifactStoreUnavailable.
+        """
+        listed = await self._objects.listed(f"{_owner(tenant)}/{shard}")
+        return [
+            KeptObject(each.key, bytes.fromhex(name[1]), each.size, each.modified)
+            for each in listed
+            if (name := _OBJECT.search(each.key))
+        ]
 
     async def _fetch(self, tenant: str, content: StoredContent) -> bytes:
         key = content.object_key

@@ -6,16 +6,18 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
+from uuid import uuid4
 
 from durable_context.errors import ArtifactDamaged, ArtifactStoreUnavailable, InvalidArgument
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore as Opened
     from obstore.store import RetryConfig
 
@@ -36,6 +38,14 @@ _RETRIES: "RetryConfig" = {
     "retry_timeout": timedelta(seconds=20),
     "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=3)},
 }
+
+
+class Kept(NamedTuple):
+    """An object as it is listed. `modified`: when it was written last."""
+
+    key: str
+    size: int
+    modified: datetime
 
 
 class ObjectStore:
@@ -68,6 +78,43 @@ class ObjectStore:
             if found.meta["size"] > max_size:
                 raise ArtifactDamaged(f"{key} in {self._url} is larger than what was put there")
             return bytes(await found.bytes_async())
+
+    async def modified(self, key: str) -> datetime | None:
+        """When it was written last; None if there is none. Raises ArtifactStoreUnavailable."""
+        if self._is_empty():
+            return None
+        with self._translated():
+            try:
+                return (await (await self._open()).head_async(key))["last_modified"]
+            except FileNotFoundError:
+                return None
+
+    async def delete(self, key: str, before: datetime) -> bool:
+        """Whether it is gone: it stays if it was written since `before`.
+
+        In a directory that holds at any moment. Elsewhere who writes it between the look and the
+        deletion, which follow each other, loses it. Raises ArtifactStoreUnavailable.
+        """
+        modified = await self.modified(key)
+        if modified is None or modified >= before:
+            return modified is None
+        with self._translated():
+            if self._directory is not None:
+                return await asyncio.to_thread(_delete_file, self._directory / key, before)
+            await (await self._open()).delete_async(key)
+        return True
+
+    async def listed(self, prefix: str) -> list[Kept]:
+        """All objects under a prefix. Raises ArtifactStoreUnavailable."""
+        if self._is_empty():
+            return []
+        with self._translated():
+            found = await _listed(await self._open(), prefix)
+        return [Kept(each["path"], each["size"], each["last_modified"]) for each in found]
+
+    def _is_empty(self) -> bool:
+        """A directory that nobody has made: looking must not make it."""
+        return self._directory is not None and not self._directory.exists()
 
     async def _open(self) -> "Opened":
         return self._opened or await asyncio.to_thread(self._open_once)
@@ -157,6 +204,26 @@ def _make_directory(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in missing:
         _sync_one(path.parent)
+
+
+async def _listed(store: "Opened", prefix: str) -> "Sequence[ObjectMeta]":
+    stream: Any = store.list(prefix)  # pyright: ignore[reportUnknownMemberType]
+    return await stream.collect_async()
+
+
+def _delete_file(path: Path, before: datetime) -> bool:
+    """Moved aside first, so that one who writes the same key meanwhile writes another file."""
+    aside = path.with_name(f"{path.name}.{uuid4().hex}")
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return True
+    is_old = aside.stat().st_mtime < before.timestamp()
+    if not is_old:
+        with suppress(FileExistsError):
+            path.hardlink_to(aside)
+    aside.unlink()
+    return is_old
 
 
 def _sync(directory: Path, key: str) -> None:

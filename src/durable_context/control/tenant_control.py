@@ -2,15 +2,20 @@
 need.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from durable_context.contracts.sweep import SweepKind
 from durable_context.control.pausing import Pausing
-from durable_context.errors import CompactionUnavailable
+from durable_context.errors import CompactionUnavailable, InvalidArgument
+from durable_context.ids import check_ids
 from durable_context.models import Pause
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
+from durable_context.retention import RetentionPolicy, RetentionReport
+from durable_context.retention.deletion import delete_conversation
+from durable_context.retention.running import Retention
+from durable_context.retention.settings import keep_retention_policy, retention_policy
 from durable_context.schedules import (
     AppliedSchedule,
     ScheduleSettings,
@@ -93,6 +98,45 @@ class TenantControl:
         """
         shared = self._resources
         return verify_all(shared.pool, shared.contents, shared.tenant, conversation_id)
+
+    async def retention(self) -> RetentionPolicy:
+        """What the tenant keeps, and for how long: what was set, else the default."""
+        return await retention_policy(self._resources.pool, self._resources.tenant)
+
+    async def set_retention(self, policy: RetentionPolicy) -> None:
+        """From now on retention goes by this, all of it. Raises InvalidArgument."""
+        if not isinstance(policy, RetentionPolicy):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgument(f"policy={policy!r:.80}; it must be a RetentionPolicy")
+        await keep_retention_policy(self._resources.pool, self._resources.tenant, policy)
+
+    async def gc(
+        self, *, dry_run: bool = False, told: Callable[[RetentionReport], None] | None = None
+    ) -> RetentionReport:
+        """Delete what by the tenant's policy nothing needs any more. A `dry_run` only reads, and
+        says what this would take.
+
+        In batches, each a transaction: it may be stopped at any moment, and run beside all else.
+        `told` is given what is done so far. Raises ArtifactStoreUnavailable.
+        """
+        shared = self._resources
+        run = Retention(shared.pool, shared.contents, shared.tenant, dry_run=dry_run)
+        return await run.run(told)
+
+    async def delete_conversation(
+        self, conversation_id: str, *, dry_run: bool = False
+    ) -> RetentionReport:
+        """Delete all branches of a conversation for good, pins or not, all or nothing; then what
+        nothing else names of its contents.
+
+        Whoever records to one of them gets UnknownBranch. A large content that was written within
+        the last hour stays until a later `gc`. Raises UnknownBranch if there is none, InvalidId,
+        ArtifactStoreUnavailable.
+        """
+        check_ids(conversation_id=conversation_id)
+        shared = self._resources
+        return await delete_conversation(
+            shared.pool, shared.contents, shared.tenant, conversation_id, dry_run=dry_run
+        )
 
     @property
     def _pausing(self) -> Pausing:

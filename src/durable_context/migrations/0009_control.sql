@@ -492,6 +492,7 @@ create index summaries_retired on durable_context.summaries (tenant, branch_uuid
 create index checkpoints_retired on durable_context.checkpoints (tenant, branch_uuid, checkpoint_id)
     where state <> 'current';
 create index checkpoints_by_parent on durable_context.checkpoints (parent_id) where parent_id is not null;
+create index summary_parts_by_age on durable_context.summary_parts (tenant, created_at);
 create index turns_by_prompt_parts on durable_context.turns (tenant, prompt_parts_hash)
     where prompt_parts_hash is not null;
 alter table durable_context.checkpoints

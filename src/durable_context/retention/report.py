@@ -53,7 +53,7 @@ class RetentionReport(Value):
     def __add__(self, other: "RetentionReport") -> "RetentionReport":
         return RetentionReport(
             dry_run=self.dry_run or other.dry_run,
-            taken=_summed((*self.taken, *other.taken)),
+            taken=summed((*self.taken, *other.taken)),
             examined=self.examined + other.examined,
             conversation_ids=(*self.conversation_ids, *other.conversation_ids)[:NAMED],
         )
@@ -68,7 +68,7 @@ class RetentionPage(Value):
     cursor: str | None = None
 
 
-def _summed(all_taken: Iterable[Taken]) -> tuple[Taken, ...]:
+def summed(all_taken: Iterable[Taken]) -> tuple[Taken, ...]:
     totals: dict[Kind, tuple[int, int]] = {}
     for taken in all_taken:
         count, size = totals.get(taken.kind, (0, 0))

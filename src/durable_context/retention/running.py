@@ -2,19 +2,145 @@
 several at once do no harm.
 """
 
+import json
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+from uuid import UUID
+
 from durable_context.artifacts.contents import ContentStore
-from durable_context.database import Pool
-from durable_context.retention.report import RetentionPage, RetentionReport
+from durable_context.database import Connection, Pool, acquired
+from durable_context.errors import InvalidArgument
+from durable_context.retention.checkpoints import OldCheckpoints, RetiredCheckpoints
+from durable_context.retention.contents import UnnamedContents, UnnamedPromptParts
+from durable_context.retention.conversations import UnusedConversations, branches_of_conversation
+from durable_context.retention.objects import UnnamedObjects
+from durable_context.retention.pages import Found, Rows, Search
+from durable_context.retention.report import (
+    NAMED,
+    RetentionPage,
+    RetentionReport,
+    Taken,
+    summed,
+)
+from durable_context.retention.settings import retention_policy
+from durable_context.retention.summaries import RetiredSummaries
+from durable_context.retention.work_rows import OldCompactions, OldSummaryParts
+
+# What frees others goes first.
+ORDER: Final[tuple[Rows, ...]] = (
+    UnusedConversations(),
+    RetiredCheckpoints(),
+    OldCheckpoints(),
+    RetiredSummaries(),
+    OldSummaryParts(),
+    OldCompactions(),
+    UnnamedContents(),
+    UnnamedPromptParts(),
+    UnnamedObjects(),
+)
+
+Told = Callable[[RetentionReport], None]
 
 
 async def run_page(
     pool: Pool, contents: ContentStore, tenant: str, cursor: str | None = None
 ) -> RetentionPage:
-    """Take one batch (up to 500 rows, or one conversation), and say where the next begins.
+    """Take one batch (up to 500 rows, or 50 conversations), and say where the next begins.
 
-    None begins anew, by the policy that the tenant has now. A cursor stays good across restarts:
-    what a lost page took is gone, and the same cursor goes on behind it. Raises InvalidArgument for
-    what is no cursor, DatabaseUnavailable, ArtifactStoreUnavailable.
+    None begins anew. Each page goes by the policy that the tenant has by then. A cursor stays good
+    across restarts: what a lost page took is gone, and the same cursor goes on behind it. Raises
+    InvalidArgument for what is no cursor, DatabaseUnavailable, ArtifactStoreUnavailable.
     """
-    del pool, contents, tenant, cursor
-    return RetentionPage(report=RetentionReport())
+    return await Retention(pool, contents, tenant).page(cursor)
+
+
+class Retention:
+    """One run, from its first page to its last. A dry run reads only, and remembers what would be
+    gone, so that it says what a run would take that begins now.
+    """
+
+    def __init__(
+        self, pool: Pool, contents: ContentStore, tenant: str, *, dry_run: bool = False
+    ) -> None:
+        self._pool = pool
+        self._contents = contents
+        self._tenant = tenant
+        self._dry_run = dry_run
+        self._gone: tuple[list[UUID], list[UUID]] = ([], [])
+
+    async def run(self, told: Told | None = None) -> RetentionReport:
+        """All pages. `told` is given what is done so far, after each."""
+        report, cursor = RetentionReport(dry_run=self._dry_run), None
+        while True:
+            page = await self.page(cursor)
+            report, cursor = report + page.report, page.cursor
+            if told is not None:
+                told(report)
+            if cursor is None:
+                return report
+
+    async def page(self, cursor: str | None) -> RetentionPage:
+        """As `run_page`."""
+        nth, after = _position(cursor)
+        search = Search(
+            self._pool,
+            self._contents,
+            self._tenant,
+            await retention_policy(self._pool, self._tenant),
+            *self._gone,
+        )
+        while nth < len(ORDER):
+            rows = ORDER[nth]
+            found, taken = await self._batch(rows, search, after or rows.first)
+            if found:
+                next_cursor = json.dumps([rows.name, *found[-1].key])
+                return RetentionPage(report=self._report(found, taken), cursor=next_cursor)
+            nth, after = nth + 1, ()
+        return RetentionPage(report=RetentionReport(dry_run=self._dry_run))
+
+    async def _batch(
+        self, rows: Rows, search: Search, after: tuple[str, ...]
+    ) -> tuple[list[Found], list[Found]]:
+        """What was looked at, and of it what was taken."""
+        async with acquired(self._pool) as connection:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                found = await rows.find(connection, search, after)
+                due = [each for each in found if each.due]
+                if self._dry_run:
+                    await self._remember(connection, due)
+            if due and not self._dry_run:
+                gone = set(await rows.take(connection, search, due))
+                due = [each for each in due if each.id in gone]
+        return found, due
+
+    async def _remember(self, connection: Connection, due: Sequence[Found]) -> None:
+        branches, checkpoints = self._gone
+        for each in due:
+            if each.kind == "conversations":
+                branches += await branches_of_conversation(connection, self._tenant, each.id)
+            elif each.kind == "checkpoints":
+                checkpoints.append(each.id)
+
+    def _report(self, found: Sequence[Found], taken: Sequence[Found]) -> RetentionReport:
+        names = [each.id for each in taken if each.kind == "conversations"]
+        counted = (Taken(kind=each.kind, count=1, bytes=each.bytes) for each in taken)
+        return RetentionReport(
+            dry_run=self._dry_run,
+            taken=summed(counted),
+            examined=len(found),
+            conversation_ids=tuple(names[:NAMED]),
+        )
+
+
+def _position(cursor: str | None) -> tuple[int, tuple[str, ...]]:
+    """Which rows, and behind which key. Raises InvalidArgument."""
+    if cursor is None:
+        return 0, ()
+    try:
+        name, *key = cast(list[str], json.loads(cursor))
+        nth = [rows.name for rows in ORDER].index(name)
+    except (ValueError, TypeError):
+        nth, key = -1, []
+    if nth < 0 or len(key) != len(ORDER[nth].first) or set(map(type, key)) - {str}:
+        raise InvalidArgument(f"cursor={cursor!r:.80} is none that a page of retention returned")
+    return nth, tuple(key)
