@@ -4,7 +4,7 @@ from temporalio import activity
 
 from activities.errors import as_temporal_errors
 from activities.heartbeats import heartbeats
-from durable_context.compaction.compactor import Compactor
+from activities.rebuild import RebuildActivities
 from durable_context.compaction.store import RunId
 from durable_context.contracts import (
     COMMIT,
@@ -24,10 +24,7 @@ from durable_context.contracts import (
 )
 
 
-class CompactionActivities:
-    def __init__(self, compactor: Compactor) -> None:
-        self._compactor = compactor
-
+class CompactionActivities(RebuildActivities):
     @activity.defn(name=PLAN)
     async def plan(self, request: PlanRequest) -> Plan:
         info = activity.info()

@@ -9,6 +9,7 @@ import logging
 import signal
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
@@ -37,6 +38,7 @@ from worker.errors import TemporalUnreachable
 from worker.health import Check, HealthEndpoint
 from worker.settings import Deployment, Settings
 from workflows.compaction import Compaction
+from workflows.rebuild import Rebuild
 from workflows.sweep import Sweep
 
 logger = logging.getLogger(__name__)
@@ -63,9 +65,15 @@ async def serve(settings: Settings) -> None:
     async with pool:
         await check_schema(pool)
         client = await _connect(settings)
-        summarizer = summarizer_from_specs(settings.summarizers, base_url=settings.model_base_url)
+        summarizer_of = partial(summarizer_from_specs, base_url=settings.model_base_url)
+        summarizer = summarizer_of(settings.summarizers)
         contents = ContentStore(settings.artifact_url)
-        compactor = Compactor(pool, summarizer, contents=contents, embedder=_embedder(settings))
+        compactor = Compactor(
+            *(pool, summarizer),
+            contents=contents,
+            embedder=_embedder(settings),
+            make_summarizer=summarizer_of,
+        )
         offloads = OffloadActivities(DurableOffload(pool, summarizer, contents=contents))
         sweeps = SweepActivities(pool, compactor, summarizer.recipe, contents)
         workers = make_workers(client, CompactionActivities(compactor), offloads, sweeps, settings)
@@ -88,8 +96,11 @@ def make_workers(
     compactions = Worker(
         client,
         task_queue=COMPACTION_TASK_QUEUE,
-        workflows=[Compaction, Sweep],
-        activities=[activities.plan, activities.commit, activities.index, sweeps.sweep],
+        workflows=[Compaction, Rebuild, Sweep],
+        activities=[
+            *(activities.plan, activities.commit, activities.index),
+            *(activities.plan_rebuild, activities.replace, sweeps.sweep),
+        ],
         workflow_runner=SANDBOX,
         max_concurrent_workflow_tasks=settings.max_workflow_tasks,
         max_concurrent_activities=settings.max_activities,

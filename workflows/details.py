@@ -5,6 +5,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from durable_context.contracts import CompactionResult, NodeRange, Plan
+    from durable_context.contracts.rebuild import RebuildPlan, RebuildRequest, RebuildResult
 
 
 def turns_text(from_turn: int, to_turn: int) -> str:
@@ -52,3 +53,19 @@ def reason_of(error: ActivityError) -> str:
     if isinstance(cause, ApplicationError):
         return f"{error.activity_type}: {cause.type}: {cause.message}"
     return f"{error.activity_type}: {cause or error.message}"
+
+
+def rebuild_text(
+    phase: str, request: RebuildRequest, result: RebuildResult, plan: RebuildPlan | None
+) -> str:
+    lines = [f"**{phase}** ({request.reason})"]
+    if plan is not None and plan.nodes:
+        lines.append(f"- now: {len(plan.nodes)} nodes of level {plan.level}; {plan.left:,} left")
+    lines += [
+        f"- replaced: {result.replaced:,}; merged: {result.merged:,}",
+        f"- could not pay: {result.skipped:,}; could not be made: {result.degraded:,}",
+        f"- read: {result.tokens_read:,} tokens"
+        + (f" of {request.max_tokens:,}" if request.max_tokens else ""),
+        f"- checkpoint: turn {result.checkpoint_turn}",
+    ]
+    return "\n".join(lines)

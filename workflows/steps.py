@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
         SummarizeResult,
         TurnRange,
     )
+    from durable_context.contracts.rebuild import RebuildRequest
     from workflows.details import artifacts_text, turns_text
 
 DATABASE_STEP_TIMEOUT = timedelta(seconds=15)
@@ -71,19 +72,24 @@ async def plan(request: CompactionRequest, focus_id: UUID | None) -> Plan:
 async def summarize(
     request: CompactionRequest, compaction_id: UUID, node: NodeRange, drafts: list[UUID], text: str
 ) -> SummarizeResult:
-    policy = request.policy
+    asked = SummarizeRequest(
+        tenant=request.tenant,
+        branch_uuid=request.branch_uuid,
+        compaction_id=compaction_id,
+        node=node,
+        policy=request.policy,
+        drafts=tuple(drafts),
+    )
+    return await make_node(asked, request.summary_task_queue, text)
+
+
+async def make_node(asked: SummarizeRequest, task_queue: str, text: str) -> SummarizeResult:
+    policy = asked.policy
     return await workflow.execute_activity(
         SUMMARIZE,
-        SummarizeRequest(
-            tenant=request.tenant,
-            branch_uuid=request.branch_uuid,
-            compaction_id=compaction_id,
-            node=node,
-            policy=policy,
-            drafts=tuple(drafts),
-        ),
+        asked,
         result_type=SummarizeResult,
-        task_queue=request.summary_task_queue,
+        task_queue=task_queue,
         start_to_close_timeout=policy.attempt_timeout + SUMMARIZE_MARGIN,
         schedule_to_close_timeout=SUMMARIZE_GIVEN_UP_AFTER,
         heartbeat_timeout=policy.worker_lost_after,
@@ -147,7 +153,7 @@ async def commit(
     )
 
 
-async def index(request: CompactionRequest, turns: TurnRange) -> None:
+async def index(request: CompactionRequest | RebuildRequest, turns: TurnRange) -> None:
     await workflow.execute_activity(
         INDEX,
         IndexRequest(

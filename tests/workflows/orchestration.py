@@ -27,6 +27,7 @@ from durable_context.summarizers import Summarizer
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from tests.turns import numbered
 from workflows.compaction import Compaction
+from workflows.rebuild import Rebuild
 
 QUICK = CompactionPolicy(
     debounce=timedelta(0),
@@ -63,8 +64,11 @@ class Orchestration:
         compaction = Worker(
             self.client,
             task_queue=self.task_queue,
-            workflows=[Compaction],
-            activities=[activities.plan, activities.commit, activities.index],
+            workflows=[Compaction, Rebuild],
+            activities=[
+                *(activities.plan, activities.commit, activities.index),
+                *(activities.plan_rebuild, activities.replace),
+            ],
             sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
             **options,
         )

@@ -29,6 +29,7 @@ from durable_context.summarizers import Summarizer
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from tests.workflows.models import model_summarizer
 from workflows.compaction import Compaction
+from workflows.rebuild import Rebuild
 
 RUNNING = "running"
 STALLED = "stalled"
@@ -78,8 +79,11 @@ async def run(setup: WorkerSetup) -> None:
     compaction = Worker(
         client,
         task_queue=setup.task_queue,
-        workflows=[Compaction],
-        activities=[activities.plan, activities.commit, activities.index],
+        workflows=[Compaction, Rebuild],
+        activities=[
+            *(activities.plan, activities.commit, activities.index),
+            *(activities.plan_rebuild, activities.replace),
+        ],
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
     )
     summaries = Worker(
