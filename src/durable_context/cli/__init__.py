@@ -7,9 +7,11 @@ import typer
 from durable_context.cli import (
     artifact_command,
     branches_command,
+    compact_command,
     events_command,
     export_command,
     import_command,
+    pause_command,
     pin_command,
     replay_command,
     schedules_command,
@@ -30,6 +32,9 @@ app.command(rich_help_panel=LOOK)(events_command.events)
 app.add_typer(schedules_command.schedules, name="schedules", rich_help_panel=CONTROL)
 app.command(rich_help_panel=CONTROL)(pin_command.pin)
 app.command(rich_help_panel=CONTROL)(pin_command.unpin)
+app.command(rich_help_panel=CONTROL)(compact_command.compact)
+app.command(rich_help_panel=CONTROL)(pause_command.pause)
+app.command(rich_help_panel=CONTROL)(pause_command.resume)
 app.command(rich_help_panel=MOVE)(replay_command.replay)
 app.command(rich_help_panel=MOVE)(export_command.export)
 app.command("import", rich_help_panel=MOVE)(import_command.import_)

@@ -1,7 +1,6 @@
 """A branch on the terminal: summary tree, checkpoints, artifacts, tail, lag, compactions."""
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC
 from uuid import UUID
 
 from rich.console import Console
@@ -12,7 +11,9 @@ from rich.tree import Tree
 from durable_context.cli.artifact_view import artifact_table
 from durable_context.cli.branch_reading import BranchReading
 from durable_context.cli.output import Line, one_line, titled_table, visible
+from durable_context.cli.pause_view import pause_text
 from durable_context.cli.replay_view import turn_range
+from durable_context.cli.times import moment
 from durable_context.contracts import compaction_workflow_id
 from durable_context.models import Ancestor, BranchState, Checkpoint, Compaction, Summary, Turn
 
@@ -20,17 +21,19 @@ _NEWEST_CHECKPOINTS = 5
 _SHORT_LINE = 100
 
 
-def print_branch(out: Console, read: BranchReading) -> None:
+def print_branch(out: Console, read: BranchReading, *, iso: bool) -> None:
     state = read.state
     out.print(_title(state))
     if len(state.lineage) > 1:
         out.print(_lineage(state.lineage), soft_wrap=True)
     out.print(_lag(read), soft_wrap=True)
+    for pause in state.pauses:
+        out.print(pause_text(pause, iso=iso), soft_wrap=True)
     out.print()
     out.print(frontier_tree(state, read.summaries))
     if read.checkpoints:
         out.print()
-        out.print(_checkpoint_table(read.checkpoints, read.inherited))
+        out.print(_checkpoint_table(read.checkpoints, read.inherited, iso=iso))
     if state.artifacts:
         out.print()
         out.print(artifact_table(state.artifacts))
@@ -123,13 +126,15 @@ def _lag(read: BranchReading) -> Text:
     return text.append(f"; nothing due until a segment of {full} is full", style="not dim")
 
 
-def _checkpoint_table(checkpoints: Sequence[Checkpoint], inherited: Collection[UUID]) -> Table:
+def _checkpoint_table(
+    checkpoints: Sequence[Checkpoint], inherited: Collection[UUID], *, iso: bool
+) -> Table:
     newest = checkpoints[-_NEWEST_CHECKPOINTS:]
     shown = f"newest {len(newest)} of " if len(newest) < len(checkpoints) else ""
     table = titled_table(f"checkpoints: {shown}{len(checkpoints)}, newest last")
     for name in ("at turn", "nodes", "ledger", "tokens"):
         table.add_column(name, justify="right")
-    table.add_column("made (UTC)")
+    table.add_column("made", no_wrap=True)
     if inherited:
         table.add_column("by")
     for checkpoint in newest:
@@ -138,7 +143,7 @@ def _checkpoint_table(checkpoints: Sequence[Checkpoint], inherited: Collection[U
             str(len(checkpoint.frontier)),
             str(len(checkpoint.ledger)),
             f"{checkpoint.token_count:,}",
-            f"{checkpoint.created_at.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+            moment(checkpoint.created_at, iso=iso),
             *([_maker(checkpoint, inherited)] if inherited else []),
         )
     return table

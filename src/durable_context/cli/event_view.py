@@ -1,22 +1,22 @@
 """An event on the terminal, on one line."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC
 from typing import Any, cast
 
 from rich.text import Text
 
 from durable_context import ContextEvent
 from durable_context.cli.output import one_line
+from durable_context.cli.times import moment
 
 _STYLES = {"compaction_failed": "red", "over_budget": "red", "compaction_skipped": "yellow"}
 
 
-def event_line(event: ContextEvent) -> Text:
+def event_line(event: ContextEvent, *, iso: bool) -> Text:
     """Cursor, time, turn, kind, and the data but for ids that name what is named already."""
     turn = "" if event.turn_no is None else str(event.turn_no)
     kind = event.kind.replace("_", " ")
-    text = Text(f"{event.cursor:>5}  {event.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}  {turn:>5}  ")
+    text = Text(f"{event.cursor:>5}  {moment(event.at, iso=iso)}  {turn:>5}  ")
     text.append(f"{kind:<20} ", style=_STYLES.get(event.kind, "bold"))
     return text.append_text(one_line(" · ".join(_facts(event.data)), style="dim"))
 

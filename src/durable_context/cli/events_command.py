@@ -9,7 +9,7 @@ from durable_context import ContextEvent
 from durable_context.cli.connecting import connect
 from durable_context.cli.event_view import event_line
 from durable_context.cli.failures import run
-from durable_context.cli.options import BranchName, Conversation, DatabaseUrl, Tenant
+from durable_context.cli.options import BranchName, Conversation, DatabaseUrl, Iso, Tenant
 from durable_context.cli.output import Line, console, print_json
 
 
@@ -22,6 +22,7 @@ def events(
     ] = False,
     database_url: DatabaseUrl = None,
     tenant: Tenant = "default",
+    iso: Iso = False,
     as_json: Annotated[
         bool, typer.Option("--json", metavar="", help="One JSON object per event and line.")
     ] = False,
@@ -33,16 +34,16 @@ def events(
             seen = await client.find_branch(conversation, branch)
             out = console()
             async for event in seen.events(after, follow=follow):
-                _print(event, out, as_json=as_json)
+                _print(event, out, iso=iso, as_json=as_json)
         return 0
 
     run(command())
 
 
-def _print(event: ContextEvent, out: Console, *, as_json: bool) -> None:
+def _print(event: ContextEvent, out: Console, *, iso: bool, as_json: bool) -> None:
     if as_json:
         print_json(event)
     elif out.is_terminal:
-        out.print(Line(event_line(event)))
+        out.print(Line(event_line(event, iso=iso)))
     else:
-        out.print(event_line(event), soft_wrap=True)
+        out.print(event_line(event, iso=iso), soft_wrap=True)

@@ -15,6 +15,7 @@ from durable_context.cli.options import (
     BudgetTokens,
     Conversation,
     DatabaseUrl,
+    Iso,
     Json,
     Tenant,
 )
@@ -46,6 +47,7 @@ def show(
     budget: BudgetTokens = DEFAULT_BUDGET,
     database_url: DatabaseUrl = None,
     tenant: Tenant = "default",
+    iso: Iso = False,
     as_json: Json = False,
 ) -> None:
     """Show a branch: lineage, frontier, checkpoints, artifacts, tail, compactions, next prompt."""
@@ -55,7 +57,7 @@ def show(
         raise typer.BadParameter(f"{branch_option!r} is not {branch!r}: name one branch")
     name = branch if branch is not None else branch_option
     name = "main" if name is None else name
-    run(_show(conversation, name, wanted, database_url, tenant, as_json))
+    run(_show(conversation, name, wanted, database_url, tenant, iso, as_json))
 
 
 class _Wanted(NamedTuple):
@@ -72,6 +74,7 @@ async def _show(
     wanted: _Wanted | None,
     database_url: str | None,
     tenant: str,
+    iso: bool,
     as_json: bool,
 ) -> int:
     prepared = None
@@ -83,7 +86,7 @@ async def _show(
     if as_json:
         print_json(_branch_json(read, prepared))
     else:
-        _print(read, prepared)
+        _print(read, prepared, iso=iso)
     return FAILED if isinstance(prepared, BudgetExceeded) else 0
 
 
@@ -112,9 +115,11 @@ def _branch_json(
     return fields
 
 
-def _print(read: BranchReading, prepared: PreparedContext | BudgetExceeded | None) -> None:
+def _print(
+    read: BranchReading, prepared: PreparedContext | BudgetExceeded | None, *, iso: bool
+) -> None:
     out = console()
-    print_branch(out, read)
+    print_branch(out, read, iso=iso)
     if prepared is not None:
         out.print()
         print_prompt(out, prepared)
