@@ -15,14 +15,19 @@ from durable_context.contracts import (
     SummarizeResult,
 )
 from durable_context.database import Pool
+from durable_context.summarizers import Summarizer
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 
 
 async def compact_once(
-    pool: Pool, branch_uuid: UUID, policy: CompactionPolicy, tenant: str = "default"
+    pool: Pool,
+    branch_uuid: UUID,
+    policy: CompactionPolicy,
+    tenant: str = "default",
+    summarizer: Summarizer | None = None,
 ) -> bool:
     """One pass as the workflow does it. False if no segment was due."""
-    compactor = Compactor(pool, ExtractiveSummarizer())
+    compactor = Compactor(pool, summarizer or ExtractiveSummarizer())
     target: dict[str, Any] = {"tenant": tenant, "branch_uuid": branch_uuid}
     plan = await compactor.plan(PlanRequest(**target, policy=policy))
     index = IndexRequest(**target, **plan.turns.model_dump())
@@ -64,10 +69,15 @@ async def _summarize_artifacts(
         pass
 
 
-async def compact_all(pool: Pool, branch_uuid: UUID, policy: CompactionPolicy | None = None) -> int:
+async def compact_all(
+    pool: Pool,
+    branch_uuid: UUID,
+    policy: CompactionPolicy | None = None,
+    summarizer: Summarizer | None = None,
+) -> int:
     """Passes until nothing is due; how many there were."""
     policy = policy or CompactionPolicy()
     passes = 0
-    while await compact_once(pool, branch_uuid, policy):
+    while await compact_once(pool, branch_uuid, policy, summarizer=summarizer):
         passes += 1
     return passes
