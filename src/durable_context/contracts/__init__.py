@@ -133,8 +133,8 @@ class Plan(Value):
     """The next segment: its leaf first, then the merges it completes. No nodes: none is due.
 
     `artifacts`: how many are to be summarized or indexed, those of the segment among them.
-    `unindexed`: none is due, but nodes are not in the index as they are. `paused`: nothing is, because
-    the branch or its tenant is paused.
+    `unindexed`: none is due, but nodes are not in the index as they are. `paused`: nothing is,
+    because the branch or its tenant is paused.
     """
 
     nodes: tuple[NodeRange, ...] = ()
