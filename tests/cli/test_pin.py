@@ -64,7 +64,7 @@ async def test_what_cannot_be_pinned_ends_with_exit_code_two(
         (("pin", "orders", "7"), "turn_no=7; allowed are 1 to 2"),
         (("pin", "orders", "2", "--fact", "nothing"), "The nearest are"),
         (("pin", "orders", "--fact", "SHP-0002"), "name it, too"),
-        (("pin", "orders", "two"), "'two' is not"),
+        (("pin", "orders", "two"), "valid integer"),
         (("unpin", "orders", "2", "--fact", ""), "must be a value"),
     ):
         ended = await durable_context(*arguments)
