@@ -1,29 +1,12 @@
 """Nothing is found where nothing is wrong."""
 
-from pathlib import Path
-
-import pytest
-
 from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.database import Pool
 from durable_context.verification.findings import Verified
 from tests.compacting import compact_all
-from tests.exports import INLINE_LIMIT, POLICY, eventful, exported
+from tests.exports import POLICY, exported
 from tests.turns import exchange, numbered
-
-
-@pytest.fixture
-async def client(database_url: str, tmp_path: Path):
-    url = (tmp_path / "objects").as_uri()
-    connecting = ContextClient.connect(
-        database_url, temporal=None, artifact_url=url, inline_limit=INLINE_LIMIT
-    )
-    async with await connecting as client:
-        yield client
-
-
-async def verified(client: ContextClient) -> list[Verified]:
-    return [one async for one in client.verify()]
+from tests.verification.conftest import told, verified
 
 
 async def record(branch: Branch, first: int, last: int) -> None:
@@ -36,19 +19,21 @@ def check(looked_at: list[Verified]) -> None:
     assert sum(one.unverifiable for one in looked_at) == 0
 
 
-async def test_an_empty_tenant_has_nothing_to_find(client: ContextClient):
-    assert [one.findings for one in await verified(client)] == [()]
+async def test_a_tenant_without_branches_has_nothing_to_find(database_url: str):
+    async with await ContextClient.connect(database_url, temporal=None, tenant="new") as client:
+        assert [one.findings for one in await verified(client)] == [()]
 
 
-async def test_a_branch_with_something_of_everything_is_found_whole(
-    client: ContextClient, pool: Pool
+async def test_a_branch_with_something_of_everything_and_its_fork_are_found_whole(
+    client: ContextClient, branch: Branch, child: Branch
 ):
-    branch = await eventful(client, pool)
-    looked_at = await verified(client)
-    check(looked_at)
-    one = looked_at[0]
+    check(await verified(client))
+    one = await branch.verify()
     assert (one.conversation_id, one.branch_uuid) == ("harbour", branch.branch_uuid)
-    assert one.turns == 15 and one.nodes == 8 and one.checkpoints == 5 and one.contents >= 6
+    assert (one.turns, one.nodes, one.checkpoints, one.contents) == (15, 8, 5, 7)
+    other = await child.verify()
+    assert (other.turns, other.nodes, other.checkpoints, other.contents) == (4, 3, 2, 0)
+    assert await told(branch) == []
 
 
 async def test_forks_of_forks_are_found_whole(client: ContextClient, pool: Pool):
@@ -64,14 +49,10 @@ async def test_forks_of_forks_are_found_whole(client: ContextClient, pool: Pool)
     await (await client.open_branch("no turns")).fork("no turns")
     looked_at = await verified(client)
     check(looked_at)
-    assert len(looked_at) == 11
+    assert len(looked_at) == 13
 
 
-async def test_an_imported_branch_is_found_whole(client: ContextClient, pool: Pool):
-    branch = await eventful(client, pool)
-    child = await branch.fork("child", at_turn=11)
-    await record(child, 12, 20)
-    await compact_all(pool, child.branch_uuid, POLICY)
+async def test_imported_branches_are_found_whole(client: ContextClient):
     for name in ("main", "child"):
         lines = await exported(client, "harbour", name)
         await client.import_branch(lines, conversation_id=f"copy of {name}")
@@ -87,6 +68,6 @@ async def test_a_long_run_is_found_whole(client: ContextClient, pool: Pool):
         output = f"step {step}: " + "a line of output\n" * 300
         await branch.record_turn(exchange(f"c{step}", output), continues=True)
     await compact_all(pool, branch.branch_uuid, CompactionPolicy(run_raw_tokens=500))
-    looked_at = await verified(client)
-    check(looked_at)
-    assert looked_at[0].contents == 29 and looked_at[0].checkpoints > 3
+    check(await verified(client))
+    one = await branch.verify()
+    assert one.contents == 29 and one.checkpoints > 3

@@ -60,10 +60,10 @@ order by o.from_turn limit {IDS}
 """
 
 _NEWEST = """
-select durable_context.newest_checkpoint($2, 2147483647) as turn_no, coalesce((
-    select t.head_tokens from durable_context.visible_turns t
+select durable_context.newest_checkpoint($2, 2147483647) as turn_no, (
+    select coalesce(max(t.head_tokens), 0) from durable_context.visible_turns t
     where t.tenant = $1 and t.seen_by = $2 and t.turn_no = $3
-), 0) as tokens
+) as tokens
 """
 
 
