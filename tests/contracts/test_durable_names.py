@@ -21,7 +21,7 @@ FIELDS = {
     "PlanRequest": "tenant branch_uuid policy reason",
     "NodeRange": "level from_turn to_turn",
     "TurnRange": "from_turn to_turn",
-    "Plan": "nodes compaction_id checkpoint_turn tokens_before artifacts",
+    "Plan": "nodes compaction_id checkpoint_turn tokens_before artifacts paused unindexed",
     "ArtifactsRequest": "tenant branch_uuid turns policy compaction_id skip",
     "ArtifactsResult": "summarized degraded failed more",
     "SummarizeRequest": "tenant branch_uuid compaction_id node policy drafts",
