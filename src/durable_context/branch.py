@@ -27,6 +27,7 @@ from durable_context.compaction.store import CompactionStore
 from durable_context.compaction.waiting import wait_until_compacted
 from durable_context.contracts import CompactionRequest, CompactionResult
 from durable_context.control.branch_control import BranchControl
+from durable_context.control.history import CompactionHistory
 from durable_context.embeddings.vectors import checked_vector
 from durable_context.errors import CompactionUnavailable, InvalidArgument
 from durable_context.events import ContextEvent
@@ -301,7 +302,8 @@ class Branch(BranchControl):
     async def compactions(self, limit: int = 20) -> tuple[Compaction, ...]:
         """The newest compactions, newest first. Raises InvalidArgument."""
         check_limit(limit)
-        return await self._store.compactions(self.branch_uuid, limit)
+        history = CompactionHistory(self._resources.pool, self._resources.tenant)
+        return await history.of_branch(self.branch_uuid, limit)
 
     async def inspect(self) -> BranchState:
         """The branch as it stands: lineage, frontier, tail, lag, artifacts, compactions."""

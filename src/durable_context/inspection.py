@@ -4,6 +4,7 @@ from uuid import UUID
 
 from durable_context.compaction.lag import lag_of
 from durable_context.compaction.store import CompactionStore
+from durable_context.control.history import CompactionHistory
 from durable_context.control.pausing import Pausing
 from durable_context.models import BranchState
 from durable_context.policy import CompactionPolicy
@@ -17,6 +18,7 @@ async def inspect_branch(
 ) -> BranchState:
     """Several reads, each of a moment of its own. Raises UnknownBranch."""
     store = resources.store
+    history = CompactionHistory(resources.pool, resources.tenant)
     figures = await resources.branches.head(branch_uuid)
     lineage = await resources.branches.lineage(branch_uuid)
     checkpoints = await store.checkpoints(branch_uuid)
@@ -40,6 +42,6 @@ async def inspect_branch(
         tail=tail,
         lag=lag_of(tail, figures.open_run_turn, policy, sizes),
         artifacts=await resources.artifacts.list(branch_uuid),
-        compactions=await store.compactions(branch_uuid, COMPACTIONS),
+        compactions=await history.of_branch(branch_uuid, COMPACTIONS),
         pauses=await Pausing(resources.pool, resources.tenant).of_branch(branch_uuid),
     )

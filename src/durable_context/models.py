@@ -4,6 +4,7 @@ branch.
 
 import json
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal
 from uuid import UUID
 
@@ -150,18 +151,37 @@ class Checkpoint(Value):
 
 
 class Compaction(Value):
-    """One group of attempts at one segment, as operators see it."""
+    """One group of attempts at one segment, or at one node of the summary tree, as operators see
+    it. `error` says why it was skipped, too. `focus` is what a summarizer was asked to look at.
+
+    `input_tokens` and `output_tokens` are what models reported of all calls, also failed ones;
+    `price` is what those cost in US dollars, None where it is not known. Each turn since
+    `head_turn` was a prompt with `saved_tokens` fewer, once `broken_tokens` of it, which a provider
+    may have had in its cache, were read anew. `balance` is what that comes to by now, in tokens:
+    what was saved, less what was broken and what models read and wrote.
+    """
 
     compaction_id: UUID
+    conversation_id: str
+    branch_id: str
+    level: int
     from_turn: int
     to_turn: int
-    status: Literal["running", "completed", "failed"]
+    status: Literal["running", "completed", "failed", "skipped"]
     reason: str
     attempts: int
     error: str | None
     recipe: str | None
     tokens_before: int | None
     tokens_after: int | None
+    focus: str | None
+    input_tokens: int
+    output_tokens: int
+    price: Decimal | None
+    head_turn: int | None
+    saved_tokens: int | None
+    broken_tokens: int | None
+    balance: int
     usage: tuple[dict[str, Any], ...]
     workflow_id: str | None
     run_id: str | None

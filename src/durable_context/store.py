@@ -18,7 +18,6 @@ from durable_context.errors import (
 )
 from durable_context.models import (
     Checkpoint,
-    Compaction,
     Outcome,
     Summary,
     Turn,
@@ -36,10 +35,6 @@ SUMMARY_COLUMNS = (
 CHECKPOINT_COLUMNS = (
     "checkpoint_id, turn_no, parent_id, frontier, ledger, text, token_count, token_usage,"
     " artifact_handles, schema_version, created_at"
-)
-COMPACTION_COLUMNS = (
-    "compaction_id, from_turn, to_turn, status, reason, attempts, error, recipe, tokens_before,"
-    " tokens_after, usage, workflow_id, run_id, started_at, finished_at"
 )
 
 
@@ -175,18 +170,6 @@ class Store:
             )
         return tuple(checkpoint_from_row(row) for row in rows)
 
-    async def compactions(self, branch_uuid: UUID, limit: int) -> tuple[Compaction, ...]:
-        """The newest `limit` compactions, newest first."""
-        async with acquired(self._pool) as connection:
-            rows = await connection.fetch(
-                f"select {COMPACTION_COLUMNS} from durable_context.compactions where tenant = $1"
-                " and branch_uuid = $2 order by started_at desc, from_turn desc limit $3",
-                self._tenant,
-                branch_uuid,
-                limit,
-            )
-        return tuple(_compaction_from_row(row) for row in rows)
-
 
 def _raise_refusal(
     result: asyncpg.Record, turn_key: str, branch_uuid: UUID, expected_head: int | None
@@ -239,10 +222,6 @@ def checkpoint_from_row(row: asyncpg.Record) -> Checkpoint:
             "token_usage": _json(row["token_usage"]),
         }
     )
-
-
-def _compaction_from_row(row: asyncpg.Record) -> Compaction:
-    return Compaction.model_validate(dict(row) | {"usage": _json(row["usage"])})
 
 
 def _json(text: str | None) -> Any:

@@ -2,6 +2,7 @@
 tokens of the branch's encoding.
 """
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 from uuid import UUID
@@ -10,6 +11,12 @@ from durable_context.database import Connection
 from durable_context.models import Checkpoint
 from durable_context.prompts.rendering import RenderedCheckpoint
 from durable_context.tokens import TokenCounter
+
+BALANCE = (
+    "coalesce(c.saved_tokens * (coalesce(c.saved_until, b.head_turn) - c.head_turn)"
+    " - c.broken_tokens, 0) - c.input_tokens - c.output_tokens"
+)
+"""Of a compaction c of a branch b."""
 
 
 class Figures(NamedTuple):
@@ -42,18 +49,44 @@ def figures(
 
 
 async def store_figures(
-    connection: Connection, tenant: str, branch_uuid: UUID, compaction_id: UUID, made: Figures
+    connection: Connection,
+    tenant: str,
+    branch_uuid: UUID,
+    compaction_ids: Sequence[UUID],
+    made: Figures,
 ) -> None:
-    """Note them on the compaction, in the transaction that publishes, once the branch is at its
-    new checkpoint: turns behind that are read anew, too.
+    """Note them, in the transaction that publishes, once the branch is at its new checkpoint: turns
+    behind that are read anew, too. Of compactions that are published together the first bears them.
     """
     await connection.execute(
-        "update durable_context.compactions c set head_turn = b.head_turn, saved_tokens = $4,"
-        " broken_tokens = $5 + b.head_tokens - b.checkpoint_tokens"
-        " from durable_context.branches b where c.tenant = $1 and c.branch_uuid = $2"
-        " and c.compaction_id = $3 and b.tenant = $1 and b.branch_uuid = $2",
+        "update durable_context.compactions c set head_turn = b.head_turn,"
+        " published_in = b.publication,"
+        " saved_tokens = case n.place when 1 then $4::bigint else 0 end,"
+        " broken_tokens = case n.place when 1"
+        " then $5::bigint + b.head_tokens - b.checkpoint_tokens else 0 end"
+        " from durable_context.branches b,"
+        " unnest($3::uuid[]) with ordinality n (compaction_id, place)"
+        " where c.tenant = $1 and c.branch_uuid = $2 and c.compaction_id = n.compaction_id"
+        " and b.tenant = $1 and b.branch_uuid = $2",
         tenant,
         branch_uuid,
-        compaction_id,
+        compaction_ids,
         *made,
+    )
+
+
+async def end_savings(
+    connection: Connection, tenant: str, branch_uuid: UUID, publication: int
+) -> None:
+    """What was published after this is not shown any more, and saves nothing from now on. For the
+    transaction that reverts.
+    """
+    await connection.execute(
+        "update durable_context.compactions c set saved_until = b.head_turn"
+        " from durable_context.branches b where c.tenant = $1 and c.branch_uuid = $2"
+        " and c.published_in > $3 and c.saved_until is null"
+        " and b.tenant = $1 and b.branch_uuid = $2",
+        tenant,
+        branch_uuid,
+        publication,
     )

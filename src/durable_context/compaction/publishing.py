@@ -59,7 +59,7 @@ class Publications:
                 checkpoint_id = await self._insert_checkpoint(connection, new)
                 await self._complete(connection, compaction_id, new)
                 await store_figures(
-                    connection, self._tenant, self._branch, compaction_id, new.figures
+                    connection, self._tenant, self._branch, [compaction_id], new.figures
                 )
         except asyncpg.PostgresError as error:
             if error.sqlstate == OVERLAP:

@@ -10,6 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from durable_context import stored_json
+from durable_context.compaction.accounting import Figures, figures, store_figures
 from durable_context.compaction.publishing import OVERLAP
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts.rebuild import ReplaceRequest, ReplaceResult
@@ -63,6 +64,7 @@ from durable_context.summaries n
 where n.tenant = $1 and n.branch_uuid = $2 and n.summary_id = any($3::uuid[])
     and c.tenant = $1 and c.branch_uuid = $2 and c.status = 'running' and c.level = n.level
     and c.from_turn = n.from_turn and c.to_turn = n.to_turn
+returning c.compaction_id
 """
 
 _FAIL = """
@@ -83,6 +85,7 @@ class _Replacement(NamedTuple):
     checkpoint: Checkpoint | None
     frontier: Sequence[Summary]
     rendered: RenderedCheckpoint | None
+    figures: Figures | None
 
 
 class Replacing:
@@ -137,12 +140,13 @@ class Replacing:
         older = await self._store.frontier(head.checkpoint_turn) if newest else []
         known = await self._store.replaced(self._request.drafts)
         frontier = _with(older, drafts, known)
-        rendered = None
+        rendered = changed = None
         if newest and [node.summary_id for node in frontier] != list(newest.frontier):
             counter, policy = self._counters(head.encoding), self._request.policy
             rendered = render_checkpoint(frontier, newest.ledger, counter=counter, policy=policy)
+            changed = figures(newest, rendered, 0, counter)
         merges = len(drafts) - len(known)
-        return _Replacement(head.publication, drafts, merges, newest, frontier, rendered)
+        return _Replacement(head.publication, drafts, merges, newest, frontier, rendered, changed)
 
 
 class _ReplacementStore(CompactionStore):
@@ -190,7 +194,10 @@ class _ReplacementStore(CompactionStore):
         try:
             async with acquired(self._pool) as connection, connection.transaction():
                 await self._begin_publication(connection, new.publication)
-                await self._publish_drafts(connection, new)
+                done = await self._publish_drafts(connection, new)
+                if new.figures:
+                    target = (self._tenant, self._branch)
+                    await store_figures(connection, *target, done, new.figures)
                 if new.rendered and new.checkpoint:
                     await self._add_revision(connection, new.checkpoint, new.rendered, new.frontier)
         except asyncpg.PostgresError as error:
@@ -199,13 +206,15 @@ class _ReplacementStore(CompactionStore):
             raise
         return new.merges
 
-    async def _publish_drafts(self, connection: Connection, new: _Replacement) -> None:
+    async def _publish_drafts(self, connection: Connection, new: _Replacement) -> list[UUID]:
+        """Ids of the compactions that are completed with it."""
         ids = [node.summary_id for node in new.drafts]
         old = await connection.fetch(_SUPERSEDE, self._tenant, self._branch, ids)
         if len(old) != len(ids) - new.merges:
             raise StalePlan("other nodes stand for these turns by now")
         await self._make_current(connection, ids)
-        await connection.execute(_COMPLETE, self._tenant, self._branch, ids)
+        rows = await connection.fetch(_COMPLETE, self._tenant, self._branch, ids)
+        return [row[0] for row in rows]
 
     async def _add_revision(
         self,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from durable_context import stored_json
 from durable_context.compaction import node_index
+from durable_context.compaction.accounting import end_savings
 from durable_context.control.revert_target import Target, check_target, find_target
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import InvalidArgument, UnknownBranch
@@ -217,6 +218,7 @@ class Reverting:
         self, connection: Connection, target: Target, from_turn: int, because: str | None
     ) -> Reversal:
         await connection.execute(_BEGIN, *self._branch)
+        await end_savings(connection, *self._branch, target.publication)
         rejected = await self._reject(connection, target)
         checkpoint_id = await self._stand_at(connection, target)
         await connection.execute(_MOVE_BACK, *self._branch, target.turn_no)

@@ -259,6 +259,9 @@ alter table durable_context.compactions
     add column head_turn integer,
     add column saved_tokens bigint,
     add column broken_tokens bigint,
+    -- The publication it became; and the branch's head when a revert rejected that: nothing is saved since.
+    add column published_in bigint,
+    add column saved_until integer,
     drop constraint compactions_status_check,
     add constraint compactions_status_check check (status in ('running', 'completed', 'failed', 'skipped'));
 alter table durable_context.compactions alter column price set default 0;
