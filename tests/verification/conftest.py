@@ -1,5 +1,6 @@
 """Branches with something of everything, and the means to damage them."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -8,10 +9,13 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
+from typer.testing import CliRunner
 
 from durable_context import Branch, ContextClient, ContextEvent
+from durable_context.cli import app
 from durable_context.database import create_pool
 from durable_context.verification.findings import Finding, Verified
+from tests.cli.running import Ended, Run
 from tests.compacting import compact_all
 from tests.conftest import TEMPLATE
 from tests.exports import INLINE_LIMIT, POLICY, eventful
@@ -66,6 +70,23 @@ def objects(harbour: Harbour, tmp_path: Path) -> Path:
 async def client(database_url: str, objects: Path) -> AsyncIterator[ContextClient]:
     async with await _connect(database_url, objects) as client:
         yield client
+
+
+@pytest.fixture
+def durable_context(database_url: str, objects: Path) -> Run:
+    """Runs `durable-context` with this database and object store in the environment."""
+
+    async def run(*arguments: str) -> Ended:
+        environment = {
+            "DURABLE_CONTEXT_DATABASE_URL": database_url,
+            "DURABLE_CONTEXT_ARTIFACT_URL": objects.as_uri(),
+        }
+        result = await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    return run
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from durable_context.cli import (
     replay_command,
     schedules_command,
     show_command,
+    verify_command,
 )
 from durable_context.cli.panels import CONTROL, LOOK, MOVE
 from durable_context.cli.version import Version
@@ -35,6 +36,7 @@ app.command(rich_help_panel=CONTROL)(pin_command.unpin)
 app.command(rich_help_panel=CONTROL)(compact_command.compact)
 app.command(rich_help_panel=CONTROL)(pause_command.pause)
 app.command(rich_help_panel=CONTROL)(pause_command.resume)
+app.command(rich_help_panel=CONTROL)(verify_command.verify)
 app.command(rich_help_panel=MOVE)(replay_command.replay)
 app.command(rich_help_panel=MOVE)(export_command.export)
 app.command("import", rich_help_panel=MOVE)(import_command.import_)

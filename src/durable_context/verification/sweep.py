@@ -1,7 +1,6 @@
 """Verification of all branches, page by page, for a sweep that can be interrupted anywhere."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple
 from uuid import UUID
 
 from durable_context.artifacts.contents import ContentStore
@@ -9,10 +8,11 @@ from durable_context.database import Pool, acquired
 from durable_context.errors import UnknownBranch
 from durable_context.verification.findings import Finding, Verified
 from durable_context.verification.leftovers import unowned_findings
+from durable_context.verification.report import VerificationReport
 from durable_context.verification.verifying import nobody, verify_branch
 
-NAMED = 100
-"""Findings that a page names."""
+AT_ONCE = 100
+"""Branches that one statement looks up."""
 UNOWNED = "unowned"
 """The cursor of the last page, which is of rows that no branch owns."""
 
@@ -25,34 +25,10 @@ order by b.branch_uuid limit $4
 """
 
 
-class VerifiedPage(NamedTuple):
-    """`cursor` begins the next page; None: this was the last. Counts are of this page alone.
+class VerifiedPage(VerificationReport):
+    """Sums of one page alone. `cursor` begins the next one; None: this was the last."""
 
-    `findings` are the first 100 of `found`, of which `errors` are errors and `told` are new.
-    """
-
-    cursor: str | None
-    branches: int = 0
-    turns: int = 0
-    contents: int = 0
-    unverifiable: int = 0
-    found: int = 0
-    errors: int = 0
-    told: int = 0
-    findings: tuple[Finding, ...] = ()
-
-    def with_more(self, verified: Verified) -> "VerifiedPage":
-        errors = sum(finding.severity == "error" for finding in verified.findings)
-        return self._replace(
-            branches=self.branches + (verified.branch_uuid is not None),
-            turns=self.turns + verified.turns,
-            contents=self.contents + verified.contents,
-            unverifiable=self.unverifiable + verified.unverifiable,
-            found=self.found + len(verified.findings),
-            errors=self.errors + errors,
-            told=self.told + verified.told,
-            findings=(*self.findings, *verified.findings)[:NAMED],
-        )
+    cursor: str | None = None
 
 
 async def run_page(
@@ -94,13 +70,13 @@ async def verify_all(
     """
     after: UUID | None = UUID(int=0)
     while after is not None:
-        due = await next_branches(pool, tenant, after, NAMED, conversation_id)
+        due = await next_branches(pool, tenant, after, AT_ONCE, conversation_id)
         for _, branch_uuid in due:
             try:
                 yield await verify_branch(pool, contents, tenant, branch_uuid)
             except UnknownBranch:
                 continue
-        after = due[-1][1] if len(due) == NAMED else None
+        after = due[-1][1] if len(due) == AT_ONCE else None
     if conversation_id is None:
         yield of_no_branch([one async for one in unowned_findings(pool, tenant, nobody)])
 
