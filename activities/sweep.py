@@ -10,7 +10,6 @@ from temporalio import activity
 from activities.errors import as_temporal_errors
 from activities.heartbeats import PER_TIMEOUT
 from durable_context.artifacts.contents import ContentStore
-from durable_context.compaction.compactor import Compactor
 from durable_context.contracts.sweep import SWEEP, SweepPosition, SweepRequest
 from durable_context.database import Pool
 from durable_context.sweeps.sweep import Sweeping
@@ -19,11 +18,8 @@ from durable_context.sweeps.sweep import Sweeping
 class SweepActivities:
     """`recipe`: by which the worker's summarizer makes summaries now."""
 
-    def __init__(
-        self, pool: Pool, compactor: Compactor, recipe: str, contents: ContentStore | None = None
-    ) -> None:
+    def __init__(self, pool: Pool, recipe: str, contents: ContentStore | None = None) -> None:
         self._pool = pool
-        self._compactor = compactor
         self._recipe = recipe
         self._contents = contents or ContentStore()
 
@@ -38,7 +34,6 @@ class SweepActivities:
             self._pool,
             activity.client(),
             info.task_queue,
-            compactor=self._compactor,
             recipe=self._recipe,
             contents=self._contents,
         )

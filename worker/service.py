@@ -75,7 +75,7 @@ async def serve(settings: Settings) -> None:
             make_summarizer=summarizer_of,
         )
         offloads = OffloadActivities(DurableOffload(pool, summarizer, contents=contents))
-        sweeps = SweepActivities(pool, compactor, summarizer.recipe, contents)
+        sweeps = SweepActivities(pool, summarizer.recipe, contents)
         workers = make_workers(client, CompactionActivities(compactor), offloads, sweeps, settings)
         await apply_schedules(client, settings.schedules)
         async with _health(settings, pool, client, workers):

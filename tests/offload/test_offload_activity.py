@@ -287,7 +287,7 @@ async def test_the_worker_offers_it_where_summaries_are_made(
         offloading.client,
         CompactionActivities(compactor),
         OffloadActivities(DurableOffload(pool, summarizer)),
-        SweepActivities(pool, compactor, summarizer.recipe),
+        SweepActivities(pool, summarizer.recipe),
         Settings.from_env({"DURABLE_CONTEXT_DATABASE_URL": database_url}),
     )
     offloading.activity_queue = SUMMARY_TASK_QUEUE

@@ -76,7 +76,7 @@ class Sweeps:
         summarizer = summarizer or ExtractiveSummarizer()
         compactor = Compactor(pool, summarizer, contents=contents)
         activities = CompactionActivities(compactor)
-        sweeps = SweepActivities(pool, compactor, summarizer.recipe, contents)
+        sweeps = SweepActivities(pool, summarizer.recipe, contents)
         rebuilds = RebuildActivities(compactor)
         steps = Worker(
             self.client,

@@ -143,8 +143,9 @@ async def test_what_was_published_and_not_indexed_is_indexed(
     await connection.execute("delete from durable_context.indexed_documents")
     async with sweeps.worker(pool):
         result = await sweeps.sweep("catch-up")
+        await sweeps.compacted(branch)
         again = await sweeps.sweep("catch-up")
-    assert (result.counts.indexed, result.counts.started) == (1, 0)
+    assert result.counts.started == 1
     assert again.counts.due == 0
     assert await connection.fetchval("select count(*) from durable_context.postings") > 0
 

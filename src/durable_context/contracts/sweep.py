@@ -40,8 +40,7 @@ def schedule_id(kind: SweepKind, task_queue: str = COMPACTION_TASK_QUEUE) -> str
 
 class SweepCounts(Value):
     """Branches: looked at, found due by the database, and what became of those: work started, a run
-    of it open already, indexed at once, nothing to do after all (or no budget left), Temporal
-    refused.
+    of it open already, nothing to do after all (or no budget left), Temporal refused.
 
     `tokens`: allotted to upgrades. `found`: what retention and verification count.
     """
@@ -50,7 +49,6 @@ class SweepCounts(Value):
     due: int = 0
     started: int = 0
     running: int = 0
-    indexed: int = 0
     skipped: int = 0
     failed: int = 0
     tokens: int = 0

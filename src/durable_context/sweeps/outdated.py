@@ -47,7 +47,7 @@ marked as (
                 select from durable_context.compactions k
                 where k.tenant = s.tenant and k.branch_uuid = s.branch_uuid
                     and k.level = s.level and k.from_turn = s.from_turn and k.to_turn = s.to_turn
-                    and k.status = 'skipped' and k.reason = 'upgrade' and k.started_at > l.used_at
+                    and k.status = 'skipped' and k.finished_at > l.used_at
             )
     ) nodes on l.is_open
     left join lateral (

@@ -1,25 +1,22 @@
-"""What is done for a branch that is due: a hint to its compaction, its index, or its rebuild. It
-imports temporalio.
-"""
+"""What is started for a branch that is due: its compaction, or its rebuild. Imports temporalio."""
 
 from datetime import timedelta
 from typing import Literal, Protocol
 
 from temporalio.client import Client
 
-from durable_context.compaction.compactor import Compactor
 from durable_context.compaction.lag import next_segment
 from durable_context.compaction.rebuild_calls import start_rebuild
 from durable_context.compaction.store import CompactionStore
 from durable_context.compaction.temporal_calls import CompactionCalls
-from durable_context.contracts import CompactionRequest, IndexRequest
+from durable_context.contracts import CompactionRequest
 from durable_context.contracts.rebuild import RebuildRequest
 from durable_context.contracts.sweep import SweepRequest
 from durable_context.database import Pool
 from durable_context.errors import CompactionUnavailable, UnknownBranch
 from durable_context.sweeps.paging import DueBranch
 
-Outcome = Literal["started", "running", "indexed", "skipped", "failed"]
+Outcome = Literal["started", "running", "skipped", "failed"]
 AT_ONCE = timedelta(0)
 
 
@@ -29,40 +26,30 @@ class Starting(Protocol):
     async def __call__(self, branch: DueBranch) -> Outcome: ...
 
 
-class CaughtUp:
-    """Tells the compaction of a branch to look, where a close look says that there is something;
-    indexes what is published and not indexed.
-    """
+class HintedCompactions:
+    """Tells the compaction of a branch to look, where a close look says that there is something."""
 
-    def __init__(
-        self,
-        pool: Pool,
-        compactor: Compactor,
-        client: Client,
-        task_queue: str,
-        request: SweepRequest,
-    ) -> None:
+    def __init__(self, pool: Pool, client: Client, task_queue: str, request: SweepRequest) -> None:
         self._pool = pool
-        self._compactor = compactor
         self._calls = CompactionCalls(client, task_queue)
         self._request = request
 
     async def __call__(self, branch: DueBranch) -> Outcome:
         try:
-            if await self._is_behind(branch):
-                return await self._hint(branch)
-            if branch.is_unindexed:
-                await self._index(branch)
-                return "indexed"
+            if not branch.is_unindexed and not await self._is_behind(branch):
+                return "skipped"
+            is_new = await self._hint(branch)
         except UnknownBranch:  # deleted meanwhile
-            pass
-        return "skipped"
+            return "skipped"
+        except CompactionUnavailable:
+            return "failed"
+        return "started" if is_new else "running"
 
     async def _is_behind(self, branch: DueBranch) -> bool:
         store = CompactionStore(self._pool, branch.tenant, branch.branch_uuid)
         return bool(await next_segment(store, await store.head(), self._request.policy))
 
-    async def _hint(self, branch: DueBranch) -> Outcome:
+    async def _hint(self, branch: DueBranch) -> bool:
         request = CompactionRequest(
             tenant=branch.tenant,
             branch_uuid=branch.branch_uuid,
@@ -70,22 +57,7 @@ class CaughtUp:
             reason="sweep",
             summary_task_queue=self._request.summary_task_queue,
         )
-        try:
-            is_new = await self._calls.hint(request, branch.head_turn, AT_ONCE)
-        except CompactionUnavailable:
-            return "failed"
-        return "started" if is_new else "running"
-
-    async def _index(self, branch: DueBranch) -> None:
-        turn = branch.checkpoint_turn
-        await self._compactor.index(
-            IndexRequest(
-                tenant=branch.tenant,
-                branch_uuid=branch.branch_uuid,
-                from_turn=turn,
-                to_turn=turn,
-            )
-        )
+        return await self._calls.hint(request, branch.head_turn, AT_ONCE)
 
 
 class StartedRebuilds:

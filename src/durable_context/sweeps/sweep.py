@@ -5,14 +5,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from durable_context.artifacts.contents import ContentStore
-from durable_context.compaction.compactor import Compactor
 from durable_context.contracts.sweep import SweepPosition, SweepRequest
 from durable_context.database import Pool
 from durable_context.sweeps.keeping import sweep_retention, sweep_verification
 from durable_context.sweeps.lagging import LaggingBranches
 from durable_context.sweeps.outdated import OutdatedBranches
 from durable_context.sweeps.piled_up import PiledUpBranches
-from durable_context.sweeps.starting import CaughtUp, StartedRebuilds
+from durable_context.sweeps.starting import HintedCompactions, StartedRebuilds
 from durable_context.sweeps.sweeping import ONE_RUN, Tell, sweep_branches
 from durable_context.sweeps.upgrading import sweep_upgrades
 
@@ -33,7 +32,6 @@ class Sweeping:
         client: "Client",
         task_queue: str,
         *,
-        compactor: Compactor,
         recipe: str,
         contents: ContentStore,
         lasts: timedelta = ONE_RUN,
@@ -41,7 +39,6 @@ class Sweeping:
         self._pool = pool
         self._client = client
         self._task_queue = task_queue
-        self._compactor = compactor
         self._recipe = recipe
         self._contents = contents
         self._lasts = lasts
@@ -65,8 +62,8 @@ class Sweeping:
         self, request: SweepRequest, position: SweepPosition, tell: Tell
     ) -> SweepPosition:
         pages = LaggingBranches(self._pool, request.tenant, request.policy, request.grace)
-        caught_up = CaughtUp(self._pool, self._compactor, self._client, self._task_queue, request)
-        return await sweep_branches(pages, caught_up, position, tell, self._lasts)
+        hints = HintedCompactions(self._pool, self._client, self._task_queue, request)
+        return await sweep_branches(pages, hints, position, tell, self._lasts)
 
     async def _merge(
         self, request: SweepRequest, position: SweepPosition, tell: Tell
