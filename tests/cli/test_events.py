@@ -21,7 +21,7 @@ async def test_events_are_a_line_each_and_resume_after_a_cursor(
     shown = await durable_context("events", "orders")
     assert shown.code == 0, shown.errors
     rows = [line.split() for line in shown.out.splitlines()]
-    assert [(row[0], row[3], row[4]) for row in rows] == [
+    assert [(row[0], row[4], row[5]) for row in rows] == [
         ("1", "1", "recorded"),
         ("2", "1", "put"),
         ("3", "1", "forked"),
