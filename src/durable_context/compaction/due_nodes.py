@@ -5,13 +5,12 @@ that do so. Every statement filters on the tenant.
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from durable_context.compaction.store import RunId
 from durable_context.contracts import NodeRange
 from durable_context.contracts.rebuild import PlannedNode, RebuildRequest
 from durable_context.database import Pool, acquired
-from durable_context.models import Summary
-from durable_context.store import summary_from_row
 from durable_context.summarizers.extractive import RECIPE as EXTRACTIVE
 
 RECENT_TURNS: Final = 50
@@ -38,7 +37,8 @@ with inputs as (
     where t.tenant = $1 and t.seen_by = $2 and t.turn_no > $4
     group by source.id
 )
-select s.*, i.input_hash is distinct from s.input_hash and s.level > 0 as follows
+select s.summary_id, s.level, s.from_turn, s.to_turn, s.input_tokens,
+    s.level > 0 and i.input_hash is distinct from s.input_hash
 from durable_context.summaries s
 left join inputs i on i.summary_id = s.summary_id
 left join reads r on r.id = s.summary_id::text
@@ -90,8 +90,16 @@ returning compaction_id, from_turn, to_turn, tokens_before
 class DueNode(NamedTuple):
     """`follows`: nodes that it was made from were replaced."""
 
-    node: Summary
+    summary_id: UUID
+    level: int
+    from_turn: int
+    to_turn: int
+    input_tokens: int
     follows: bool
+
+    @property
+    def range(self) -> NodeRange:
+        return NodeRange(level=self.level, from_turn=self.from_turn, to_turn=self.to_turn)
 
 
 class DueNodes:
@@ -138,7 +146,7 @@ class DueNodes:
                 asked.since,
                 asked.begun_at,
             )
-        return [DueNode(summary_from_row(row), row["follows"]) for row in rows]
+        return [DueNode(*row) for row in rows]
 
     async def tried(self) -> set[tuple[int, int, int]]:
         """Levels and turns of merges that failed or could not pay since this rebuild began."""

@@ -115,26 +115,27 @@ class Rebuilding:
 
     async def _fill(self, batch: _Batch, nodes: Sequence[DueNode], due: DueNodes) -> None:
         """What follows nodes that were replaced is made whatever it takes, which is little."""
-        for place, (node, follows) in enumerate(nodes):
+        for place, node in enumerate(nodes):
             if batch.is_full:
                 batch.is_over = True
                 batch.left += len(nodes) - place
                 return
-            if not follows and batch.is_spent:
+            if not node.follows and batch.is_spent:
                 batch.left += 1
-            elif not follows and (why := await self._loss(node)) is not None:
-                await self._skip(batch, _range(node), why, due)
-            elif follows or batch.pays(node.input_tokens):
-                batch.add(_range(node), node.input_tokens)
+            elif not node.follows and (why := await self._loss(node)) is not None:
+                await self._skip(batch, node.range, why, due)
+            elif node.follows or batch.pays(node.input_tokens):
+                batch.add(node.range, node.input_tokens)
             else:
                 batch.left += 1
 
-    async def _loss(self, node: Summary) -> str | None:
+    async def _loss(self, due: DueNode) -> str | None:
         """Why an upgrade of the node cannot pay."""
         request = self._request
         if request.reason != "upgrade":
             return None
         target = (self._pool, request.tenant, request.branch_uuid)
+        [node] = await self._store.summaries([due.summary_id])
         return await upgrade_worth(*target, node, asks_model=self._drafting.asks_model)
 
     async def _merges(self, head: BranchHead, due: DueNodes) -> _Batch:
@@ -188,7 +189,3 @@ def _merged(group: Sequence[Summary]) -> NodeRange:
     return NodeRange(
         level=group[0].level + 1, from_turn=group[0].from_turn, to_turn=group[-1].to_turn
     )
-
-
-def _range(node: Summary) -> NodeRange:
-    return NodeRange(level=node.level, from_turn=node.from_turn, to_turn=node.to_turn)
