@@ -3,6 +3,7 @@ uploads. Only requests signed with the access key are answered.
 """
 
 import hashlib
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
@@ -36,6 +37,8 @@ class S3Server:
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> bytes:
         parts = self.parts.setdefault(path, {})
+        if "delete" in query:
+            return self._delete(path, re.findall("<Key>([^<]*)</Key>", body.decode()))
         if "uploads" in query:
             return STARTED
         if "partNumber" in query:
@@ -46,6 +49,12 @@ class S3Server:
         elif method == "PUT":
             self.objects[path] = body
         return b""
+
+    def _delete(self, bucket: str, keys: list[str]) -> bytes:
+        for key in keys:
+            self.objects.pop(f"{bucket}/{key}", None)
+        deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        return f"<DeleteResult>{deleted}</DeleteResult>".encode()
 
 
 def _answering(server: S3Server) -> type[BaseHTTPRequestHandler]:
@@ -59,7 +68,7 @@ def _answering(server: S3Server) -> type[BaseHTTPRequestHandler]:
             status, sent = 200, b""
             if server.failing or f"Credential={ACCESS_KEY}/" not in self.headers["Authorization"]:
                 status = 503 if server.failing else 403
-            elif self.command != "GET":
+            elif self.command not in ("GET", "HEAD"):
                 query = parse_qs(url.query, keep_blank_values=True)
                 sent = server.answer(self.command, url.path, query, body)
             elif url.path in server.objects:
@@ -71,9 +80,10 @@ def _answering(server: S3Server) -> type[BaseHTTPRequestHandler]:
             self.send_header("Last-Modified", "Mon, 04 May 2026 12:00:00 GMT")
             self.send_header("Content-Length", str(len(sent)))
             self.end_headers()
-            self.wfile.write(sent)
+            if self.command != "HEAD":
+                self.wfile.write(sent)
 
-        do_GET = do_PUT = do_POST = _reply
+        do_GET = do_HEAD = do_PUT = do_POST = _reply
 
         def log_message(self, format: str, *args: object) -> None: ...
 
