@@ -31,7 +31,7 @@ PNG = base64.b64decode(
 TABLES = [
     *("branches", "lineage", "turns", "prompt_parts", "summaries", "checkpoints", "compactions"),
     *("indexed_documents", "postings", "artifacts", "artifact_contents", "artifact_summaries"),
-    "events",
+    *("events", "pins"),
 ]
 
 
@@ -68,6 +68,8 @@ async def eventful(client: ContextClient, pool: Pool, conversation: str = "harbo
         continues=True,
     )
     await branch.record_turn(report(88, "c2"), continues=True)
+    await branch.pin(7)
+    await branch.pin(3, fact="SHP-0003")
     return branch
 
 

@@ -26,6 +26,7 @@ from tests.exports import (
     said,
     without_ids,
 )
+from tests.replacing import replace_node
 from tests.turns import chat, numbered
 from worker.postgres_server import PostgresServer
 
@@ -81,7 +82,8 @@ async def test_a_branch_in_another_database_gives_equal_prompts(
     shown = await prompts(copy)
     assert shown == await prompts(branch)
     kinds = {kind for kinds in shown[2::3] for kind in kinds}
-    assert {"checkpoint", "digest", "raw", "retrieved", "task"} <= kinds
+    assert {"checkpoint", "pinned", "digest", "raw", "retrieved", "task"} <= kinds
+    assert await copy.pins() == await branch.pins() != ()
     for query in QUERIES:
         assert await copy.search(query) == await branch.search(query)
 
@@ -139,7 +141,7 @@ async def test_every_line_is_ascii_safe_to_split_and_of_a_bounded_length(
     kinds = {json.loads(line)["kind"] for line in lines}
     assert kinds == {
         *("branch", "content", "artifact", "artifact_summary", "prompt_parts", "turn", "summary"),
-        *("checkpoint", "document", "compaction", "piece", "end"),
+        *("checkpoint", "document", "compaction", "pin", "piece", "end"),
     }
     copy = await shipper.import_branch("".join(lines).splitlines(), conversation_id="copy")
     assert await copy.turns() == await branch.turns()
@@ -280,3 +282,35 @@ async def test_another_tenant_cannot_export_and_what_it_imports_is_its_own(
         )
     }
     assert owners == {"default", "stranger"}
+
+
+async def test_a_branch_whose_nodes_were_replaced_and_that_was_reverted_leaves_as_it_stands(
+    shipper: ContextClient,
+    elsewhere: ContextClient,
+    pool: Pool,
+    connection: "asyncpg.Connection[asyncpg.Record]",
+):
+    branch = await shipper.open_branch("c")
+    for number in range(1, 13):
+        await branch.record_turn(numbered(number))
+    await compact_all(pool, branch.branch_uuid, POLICY)
+    await branch.fork("child")
+    await replace_node(connection, branch, 1, "A cormorant signed for it.")
+    await branch.revert(8)
+    await compact_all(pool, branch.branch_uuid, POLICY)
+    await replace_node(connection, branch, 3, "A pelican signed for it.")
+    await compact_all(pool, branch.branch_uuid, POLICY)
+    for name in ("main", "child"):
+        source = await shipper.find_branch("c", name)
+        lines = await exported(shipper, "c", name)
+        copy = await elsewhere.import_branch(lines, conversation_id=name)
+        ids = {"summary_id", "checkpoint_id", "parent_id", "frontier"}
+        for read in (Branch.summaries, Branch.checkpoints):
+            found = [one.model_dump(exclude=ids) for one in await read(copy)]
+            assert found == [one.model_dump(exclude=ids) for one in await read(source)]
+        assert await prompts(copy) == await prompts(source)
+        hits = [await one.search("pelican cormorant") for one in (copy, source)]
+        assert [(hit.from_turn, hit.headline, hit.excerpts) for hit in hits[0]] == [
+            (hit.from_turn, hit.headline, hit.excerpts) for hit in hits[1]
+        ]
+        assert (await copy.revert(6)) == (await copy.checkpoints())[-1]

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from durable_context.artifacts.offloading import pointers
 from durable_context.errors import InvalidExport, InvalidTurn
+from durable_context.exports.control_records import PinRecord
 from durable_context.exports.format import ORDER, BranchRecord, ContentRecord, Counts, Record
 from durable_context.exports.lines import Numbered
 from durable_context.exports.records import (
@@ -20,6 +21,7 @@ from durable_context.exports.records import (
     SummaryRecord,
     TurnRecord,
 )
+from durable_context.pins import MOST_PINS
 from durable_context.prompts.rendering import CHECKPOINT_HEAD, FOOT
 from durable_context.text import clean
 from durable_context.turns.pairing import with_results
@@ -34,6 +36,7 @@ _COUNTED: Final = {
     "checkpoint": "checkpoints",
     "document": "documents",
     "compaction": "compactions",
+    "pin": "pins",
 }
 
 
@@ -138,6 +141,8 @@ class Checks:
             self._checkpoint(record)
         elif isinstance(record, DocumentRecord):
             self._document(record)
+        elif isinstance(record, PinRecord):
+            self._pin(record)
 
     def _artifact(self, record: ArtifactRecord) -> None:
         if record.artifact_no != self._counts["artifacts"] + 1:
@@ -214,6 +219,12 @@ class Checks:
         figures = (self._leaves, self._leaves_length) if record.is_leaf else (0, 0)
         if (record.nth, record.total_length) != figures:
             raise _Fault(f"nth and total_length are to be {figures[0]} and {figures[1]}")
+
+    def _pin(self, record: PinRecord) -> None:
+        if record.turn_no > self._header.head_turn:
+            raise _Fault(f"there is no turn {record.turn_no}")
+        if self._counts["pins"] >= MOST_PINS:
+            raise _Fault(f"a branch has up to {MOST_PINS} pins")
 
 
 def _decoded(data: str) -> bytes:

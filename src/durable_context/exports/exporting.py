@@ -94,6 +94,7 @@ async def _lines(export: _Export) -> AsyncIterator[str]:
         ("checkpoint", export_query.CHECKPOINTS),
         ("document", export_query.DOCUMENTS),
         ("compaction", export_query.COMPACTIONS),
+        ("pin", export_query.PINS),
     ):
         async for line in _record_lines(export, kind, statement):
             yield line
@@ -177,6 +178,17 @@ def _made(writer: LineWriter, kind: str, rows: Iterable[asyncpg.Record]) -> list
 
 def _fields(row: asyncpg.Record) -> dict[str, Any]:
     """What a row has, as JSON says it. What is null is left out."""
+    fields = _shown(row)
+    if "of_sections" in fields:
+        names = dict(zip(fields.pop("of_sections"), fields["frontier"], strict=True))
+        fields["sections"] = [
+            part | {"id": names[part["id"]]} if "id" in part else part
+            for part in fields["sections"]
+        ]
+    return fields
+
+
+def _shown(row: asyncpg.Record) -> dict[str, Any]:
     return {
         name: stored_json.loads(value) if name in _JSON_COLUMNS else _plain(value)
         for name, value in row.items()

@@ -7,11 +7,11 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, TypeAdapter, model_validator
 
 from durable_context.artifacts.contents import LARGEST
+from durable_context.exports.control_records import CompactionRecord, PinRecord
 from durable_context.exports.records import (
     ArtifactRecord,
     ArtifactSummaryRecord,
     CheckpointRecord,
-    CompactionRecord,
     DocumentRecord,
     PromptPartsRecord,
     SummaryRecord,
@@ -21,7 +21,7 @@ from durable_context.exports.types import Count, Figure, Filled, Positive, Sha25
 from durable_context.models import Value
 
 FORMAT: Final = "durable-context-branch"
-VERSION: Final = 2
+VERSION: Final = 3
 PIECE: Final = 524_288
 """Characters of a piece: JSON's escapes in it at most double them, UTF-8 takes up to 4 bytes."""
 
@@ -45,12 +45,13 @@ class Counts(Value):
     checkpoints: Count
     documents: Count
     compactions: Count
+    pins: Count
 
 
 class BranchRecord(Value):
     kind: Literal["branch"]
     format: Literal["durable-context-branch"]
-    version: Literal[2]
+    version: Literal[3]
     conversation_id: Text
     branch_id: Text
     lineage: tuple[Ancestor, ...] = ()
@@ -112,6 +113,7 @@ Record = (
     | CheckpointRecord
     | DocumentRecord
     | CompactionRecord
+    | PinRecord
 )
 
 ORDER: Final = (
@@ -124,6 +126,7 @@ ORDER: Final = (
     "checkpoint",
     "document",
     "compaction",
+    "pin",
 )
 """Kinds between the first record and the last, in the order in which they follow each other."""
 

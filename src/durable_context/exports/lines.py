@@ -154,11 +154,11 @@ class Received:
 
         Raises InvalidExport.
         """
-        upgrade = older.record if self._version() == older.VERSION else None
+        version = self._version()
         batch: list[Numbered] = []
         size = 0
         for number, length, found in self._objects():
-            fields = upgrade(found) if upgrade else found
+            fields = older.record(found, version)
             if fields is None:
                 continue
             record = _record(fields, number)
@@ -199,12 +199,12 @@ def read_header(line: str) -> BranchRecord:
     if fields.get("kind") != "branch" or fields.get("format") != FORMAT:
         raise InvalidExport(f"line 1 is not the first one of an exported branch ({FORMAT})")
     version = fields.get("version")
-    if version not in (older.VERSION, VERSION):
+    if version not in (*older.VERSIONS, VERSION):
         raise InvalidExport(
-            f"line 1: version {version!r:.40} of {FORMAT} is not known here, {older.VERSION} and"
+            f"line 1: version {version!r:.40} of {FORMAT} is not known here, {older.VERSIONS[0]} to"
             f" {VERSION} are: import it with the release that wrote it, or a newer one"
         )
-    if version == older.VERSION:
+    if version != VERSION:
         fields = older.header(fields) | {"version": VERSION}
     return _validated(BranchRecord, fields, 1)
 

@@ -1,7 +1,7 @@
-"""Streams of version 1, read as records of this version.
+"""Streams of older versions, read as records of this version.
 
-Its turns had the terms of all their messages together, and its documents no terms by message: the
-next compaction of the branch indexes it anew.
+Version 2 had no pins. The turns of version 1 had the terms of all their messages together, and its
+documents no terms by message: the next compaction of the branch indexes it anew.
 """
 
 from datetime import UTC, datetime
@@ -9,22 +9,25 @@ from typing import Any, Final, cast
 
 from durable_context.absolute_dates import date_terms
 
-VERSION: Final = 1
+VERSIONS: Final = (1, 2)
 
 Fields = dict[str, Any]
 
 
 def header(fields: Fields) -> Fields:
     """The first line's, without what is not taken over."""
-    kept = _without(fields, "indexed_documents", "indexed_terms")
+    first = fields.get("version") == 1
+    kept = _without(fields, "indexed_documents", "indexed_terms") if first else dict(fields)
     counts = kept.get("counts")
     if isinstance(counts, dict):
-        kept["counts"] = cast(Fields, counts) | {"documents": 0}
+        kept["counts"] = cast(Fields, counts) | {"pins": 0} | ({"documents": 0} if first else {})
     return kept
 
 
-def record(fields: Fields) -> Fields | None:
+def record(fields: Fields, version: object) -> Fields | None:
     """A record's, or None for one that is not taken over."""
+    if version != 1:
+        return fields
     match fields.get("kind"):
         case "document":
             return None

@@ -19,7 +19,8 @@ from durable_context.branches b where b.tenant = $1 and b.branch_uuid = $2
 """
 
 # Artifact numbers count along the lineage, with gaps where a branch was forked before others came.
-# The copy counts without. A document that a child and later its parent indexed is there once.
+# The copy counts without. A document that a child and later its parent indexed is there once, and
+# one of a node that only a fork still sees is not there.
 _SEEN = """
 with artifacts as (
     select a.*, row_number() over (order by a.artifact_no)::integer as new_no
@@ -31,7 +32,11 @@ with artifacts as (
         on d.tenant = l.tenant and d.branch_uuid = l.ancestor_uuid
         and d.to_turn <= case when d.artifact_no = 0 then l.compacted_turn else l.to_turn end
         and d.artifact_no <= l.artifact_limit
-    where l.tenant = $1 and l.branch_uuid = $2
+    where l.tenant = $1 and l.branch_uuid = $2 and (d.artifact_no > 0 or exists (
+        select from durable_context.visible_summaries s
+        where s.tenant = $1 and s.seen_by = $2 and s.branch_uuid = d.branch_uuid
+            and s.level = d.level and s.from_turn = d.from_turn and s.to_turn = d.to_turn
+    ))
     order by d.to_turn, d.level, d.artifact_no, l.depth
 )"""
 
@@ -51,6 +56,19 @@ from durable_context.prompt_parts p where p.tenant = $1 and p.hash in (
     where t.tenant = $1 and t.seen_by = $2
 )"""
 
+# Older checkpoints name nodes as they were then, exports what the branch has instead by now.
+_CHECKPOINTS = """
+from durable_context.visible_checkpoints c cross join lateral (
+    select array_agg(n.summary_id order by f.position) as frontier,
+        count(*) = count(n.summary_id) as whole
+    from unnest(c.frontier) with ordinality f (summary_id, position)
+    left join durable_context.summaries o on o.tenant = $1 and o.summary_id = f.summary_id
+    left join durable_context.visible_summaries n on n.tenant = $1 and n.seen_by = $2
+        and n.level = o.level and n.from_turn = o.from_turn and n.to_turn = o.to_turn
+) by_now
+where c.tenant = $1 and c.seen_by = $2 and by_now.whole
+"""
+
 # Of those that are running nobody here knows the end.
 _COMPACTIONS = """
 from durable_context.compactions c
@@ -68,10 +86,11 @@ select
         where t.tenant = $1 and t.seen_by = $2) as turns,
     (select count(*) from durable_context.visible_summaries s
         where s.tenant = $1 and s.seen_by = $2) as summaries,
-    (select count(*) from durable_context.visible_checkpoints c
-        where c.tenant = $1 and c.seen_by = $2) as checkpoints,
+    (select count(*) {_CHECKPOINTS}) as checkpoints,
     (select count(*) from documents) as documents,
-    (select count(*) {_COMPACTIONS}) as compactions
+    (select count(*) {_COMPACTIONS}) as compactions,
+    (select count(*) from durable_context.pins p
+        where p.tenant = $1 and p.branch_uuid = $2) as pins
 """
 
 # Sizes first, so that a page is chosen by its bytes.
@@ -123,11 +142,12 @@ from durable_context.visible_summaries s where s.tenant = $1 and s.seen_by = $2
 order by s.to_turn, s.level
 """
 
-CHECKPOINTS = """
-select c.checkpoint_id, c.turn_no, c.parent_id, c.frontier, c.leaf_count, c.sections, c.ledger,
-    c.text, c.token_count, c.token_usage, c.artifact_handles, c.schema_version, c.created_at
-from durable_context.visible_checkpoints c where c.tenant = $1 and c.seen_by = $2
-order by c.turn_no
+CHECKPOINTS = f"""
+select c.checkpoint_id, c.turn_no,
+    lag(c.checkpoint_id) over (order by c.turn_no) as parent_id, by_now.frontier, c.leaf_count,
+    c.frontier as of_sections, c.sections, c.ledger, c.text, c.token_count, c.token_usage,
+    c.artifact_handles, c.schema_version, c.created_at
+{_CHECKPOINTS} order by c.turn_no
 """
 
 # Postings are grouped once: no index finds those of one document. Each ancestor numbers its leaves,
@@ -166,6 +186,14 @@ order by d.to_turn, d.level, artifact_no
 
 COMPACTIONS = f"""
 select c.from_turn, c.to_turn, c.status, c.reason, c.attempts, c.error, c.recipe, c.tokens_before,
-    c.tokens_after, c.usage, c.workflow_id, c.run_id, c.started_at, c.finished_at
+    c.tokens_after, c.usage, c.workflow_id, c.run_id, c.started_at, c.finished_at, c.level, c.focus,
+    c.input_tokens, c.output_tokens, c.price::text as price, c.head_turn, c.saved_tokens,
+    c.broken_tokens
 {_COMPACTIONS} order by c.started_at, c.from_turn, c.compaction_id
+"""
+
+PINS = """
+select p.turn_no, nullif(p.kind, '') as fact_kind, nullif(p.value, '') as fact, p.pinned_at
+from durable_context.pins p where p.tenant = $1 and p.branch_uuid = $2
+order by p.turn_no, p.kind collate "C", p.value collate "C"
 """

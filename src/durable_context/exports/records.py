@@ -3,7 +3,7 @@
 Fields stand in the order of the columns an import writes. See docs/export-format.md.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -270,23 +270,3 @@ class DocumentRecord(Value):
         if any(posting.nth > self.nth for posting in self.postings.values()):
             raise ValueError("a term is in more leaves than there are")
         return self
-
-
-class CompactionRecord(Value):
-    """History; nothing reads it to make prompts."""
-
-    kind: Literal["compaction"]
-    from_turn: Positive
-    to_turn: Positive
-    status: Literal["completed", "failed"]
-    reason: Text
-    attempts: Count
-    error: Text | None = None
-    recipe: Text | None = None
-    tokens_before: Figure | None = None
-    tokens_after: Figure | None = None
-    usage: Annotated[tuple[dict[str, Any], ...], BeforeValidator(bounded_json)]
-    workflow_id: Text | None = None
-    run_id: Text | None = None
-    started_at: Time
-    finished_at: Time | None = None

@@ -95,8 +95,12 @@ insert into durable_context.checkpoints (
 _DOCUMENT = """
 insert into durable_context.indexed_documents (
     tenant, branch_uuid, to_turn, level, artifact_no, from_turn, length, nth, total_length,
-    turn_messages, message_lengths
-) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    turn_messages, message_lengths, summary_id
+) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, (
+    select s.summary_id from durable_context.summaries s
+    where s.tenant = $1 and s.branch_uuid = $2 and s.level = $4 and s.from_turn = $6
+        and s.to_turn = $3 and $5::integer = 0
+))
 """
 
 POSTING_COLUMNS = (
@@ -114,8 +118,17 @@ POSTING_COLUMNS = (
 _COMPACTION = """
 insert into durable_context.compactions (
     tenant, branch_uuid, from_turn, to_turn, status, reason, attempts, error, recipe, tokens_before,
-    tokens_after, usage, workflow_id, run_id, started_at, finished_at
-) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    tokens_after, usage, workflow_id, run_id, started_at, finished_at, level, focus, input_tokens,
+    output_tokens, price, head_turn, saved_tokens, broken_tokens
+) values (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+    $22, $23, $24
+)
+"""
+
+_PIN = """
+insert into durable_context.pins (tenant, branch_uuid, turn_no, kind, value, pinned_at)
+values ($1, $2, $3, coalesce($4, ''), coalesce($5, ''), $6)
 """
 
 Values: TypeAlias = "tuple[Any, ...]"
@@ -137,6 +150,7 @@ INSERTS: Final = {
     "checkpoint": Insert(_CHECKPOINT),
     "document": Insert(_DOCUMENT),
     "compaction": Insert(_COMPACTION),
+    "pin": Insert(_PIN),
 }
 
 _NOT_OF_THE_ROW: Final = {"kind", "postings"}
