@@ -37,10 +37,16 @@ class NodeMaking:
         self._counters = counters
 
     def drafting(self, specs: Sequence[str]) -> Drafting:
-        """Who is asked where these summarizers are named; the worker's own where none are."""
+        """Who is asked where these summarizers are named; the worker's own where none are.
+
+        Raises SummarizerRejected.
+        """
         if not specs:
             return self._drafting
-        return self._drafting.asking(self._make_summarizer(specs))
+        try:
+            return self._drafting.asking(self._make_summarizer(specs))
+        except ValueError as error:  # what it names is nowhere, or has no key
+            raise SummarizerRejected(str(error)) from error
 
     async def make(self, request: SummarizeRequest, failing_for: timedelta) -> SummarizeResult:
         """Raises StalePlan, and what a summarizer raises."""

@@ -2,10 +2,20 @@
 it is imported when Temporal is first needed.
 """
 
-from temporalio.client import Client, WorkflowHandle
-from temporalio.common import Priority, WorkflowIDConflictPolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+import contextlib
+from typing import Any
+from uuid import UUID
+
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
+from temporalio.common import Priority, QueryRejectCondition, WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from durable_context.compaction.temporal_calls import (
     FAIRNESS_KEY_BYTES,
@@ -13,13 +23,15 @@ from durable_context.compaction.temporal_calls import (
     SUMMARY_BYTES,
     unavailable,
 )
-from durable_context.contracts import COMPACTION_TASK_QUEUE
+from durable_context.contracts import COMPACTION_TASK_QUEUE, PROGRESS
 from durable_context.contracts.rebuild import (
     REBUILD_WORKFLOW,
+    RebuildProgress,
     RebuildRequest,
     RebuildResult,
     rebuild_workflow_id,
 )
+from durable_context.errors import CompactionFailed
 
 ASKED_FOR_PRIORITY = 2
 SWEPT_PRIORITY = 5
@@ -41,7 +53,7 @@ async def start_rebuild(
 
 async def start(
     client: Client, request: RebuildRequest, task_queue: str
-) -> WorkflowHandle[object, RebuildResult]:
+) -> WorkflowHandle[Any, RebuildResult]:
     """Raises CompactionUnavailable, WorkflowAlreadyStartedError."""
     try:
         return await client.start_workflow(
@@ -57,6 +69,63 @@ async def start(
         )
     except (RPCError, RuntimeError) as error:
         raise unavailable(error) from error
+
+
+async def rebuild_now(client: Client, request: RebuildRequest, task_queue: str) -> RebuildResult:
+    """Rebuild, after whatever other rebuild of the branch is open. Unbounded: the caller cancels
+    it.
+
+    Raises CompactionUnavailable, CompactionFailed.
+    """
+    while True:
+        try:
+            return await _result(await start(client, request, task_queue))
+        except WorkflowAlreadyStartedError:
+            open_one = await progress(client, request.branch_uuid)
+            asked = open_one is not None and _is_same(open_one.request, request)
+            handle = _handle(client, request.branch_uuid)
+            if asked:
+                return await _result(handle)
+            with contextlib.suppress(CompactionFailed):
+                await _result(handle)
+
+
+async def progress(client: Client, branch_uuid: UUID) -> RebuildProgress | None:
+    """Of the open run, None if there is none. Raises CompactionUnavailable."""
+    try:
+        return await _handle(client, branch_uuid).query(
+            PROGRESS,
+            result_type=RebuildProgress,
+            reject_condition=QueryRejectCondition.NOT_OPEN,
+        )
+    except WorkflowQueryRejectedError:
+        return None
+    except (RPCError, RuntimeError, WorkflowQueryFailedError) as error:
+        if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
+            return None
+        raise unavailable(error) from error
+
+
+async def _result(handle: WorkflowHandle[Any, RebuildResult]) -> RebuildResult:
+    try:
+        return await handle.result()
+    except WorkflowFailureError as error:
+        cause = error.cause
+        reason = cause.message if isinstance(cause, ApplicationError) else repr(cause)
+        raise CompactionFailed(f"the rebuild failed: {reason}") from error
+    except (RPCError, RuntimeError) as error:
+        raise unavailable(error) from error
+
+
+def _handle(client: Client, branch_uuid: UUID) -> WorkflowHandle[Any, RebuildResult]:
+    workflow_id = rebuild_workflow_id(branch_uuid)
+    return client.get_workflow_handle(workflow_id, result_type=RebuildResult)
+
+
+def _is_same(one: RebuildRequest, other: RebuildRequest) -> bool:
+    """Whether the same was asked for, however far it is."""
+    asked = {"reason", "from_turn", "to_turn", "summarizers", "focus_id", "policy"}
+    return one.model_dump(include=asked) == other.model_dump(include=asked)
 
 
 def _summary(request: RebuildRequest) -> str:

@@ -17,6 +17,7 @@ from durable_context.contracts import (
     CompactionRequest,
     CompactionResult,
 )
+from durable_context.contracts.rebuild import RebuildProgress, RebuildRequest, RebuildResult
 from durable_context.errors import DurableContextError
 
 if TYPE_CHECKING:
@@ -109,6 +110,32 @@ class CompactionRequests:
             pass
         return result
 
+    async def rebuild(self, request: RebuildRequest, timeout: timedelta) -> RebuildResult:
+        """Rebuild, and wait: `timeout` in all. The same rebuild that is open already is waited for,
+        and another one before it.
+
+        Raises CompactionUnavailable, CompactionTimeout (it goes on), CompactionFailed.
+        """
+        return await bounded(self._rebuild(request), timeout)
+
+    async def _rebuild(self, request: RebuildRequest) -> RebuildResult:
+        calls = await self._connected()
+        await calls.check()
+        from durable_context.compaction import rebuild_calls
+
+        return await rebuild_calls.rebuild_now(calls.client, request, self._task_queue)
+
+    async def rebuilding(self, branch_uuid: UUID) -> RebuildProgress | None:
+        """Where the open rebuild stands; None where there is none, or none that answers soon."""
+        try:
+            calls = await self._connected()
+            from durable_context.compaction import rebuild_calls
+
+            found = rebuild_calls.progress(calls.client, branch_uuid)
+            return await asyncio.wait_for(found, PROGRESS_SECONDS)
+        except (DurableContextError, TimeoutError):
+            return None
+
     async def schedules(self) -> "ScheduleCalls":
         """Those of this task queue. Raises CompactionUnavailable."""
         calls = await self._connected()
@@ -116,6 +143,16 @@ class CompactionRequests:
         from durable_context.sweeps.schedule_calls import ScheduleCalls
 
         return ScheduleCalls(calls.client, self._task_queue)
+
+    async def reached(self) -> "CompactionCalls":
+        """Temporal, which answered just now. Raises CompactionUnavailable."""
+        calls = await self._connected()
+        await calls.check()
+        return calls
+
+    @property
+    def task_queue(self) -> str:
+        return self._task_queue
 
     async def close(self) -> None:
         """Send the hints that wait, and wait for those on their way, within a bound."""

@@ -1,13 +1,19 @@
 """What operators do with one branch: the part of `Branch` that agents seldom need."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
+from durable_context.arguments import seconds
+from durable_context.compaction.focus import checked_focus, store_focus
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionProgress, CompactionRequest
+from durable_context.contracts.rebuild import RebuildProgress, RebuildResult
 from durable_context.control.pausing import Pausing, checked_reason
+from durable_context.control.rebuild_requests import rebuild_request
 from durable_context.control.reverting import Reversal, Reverting
+from durable_context.errors import CompactionUnavailable
 from durable_context.models import Checkpoint, Pause
 from durable_context.pins import Pin, PinStore, check_pinned_turn
 from durable_context.policy import CompactionPolicy
@@ -53,6 +59,49 @@ class BranchControl:
         """
         requests = self._resources.requests
         return await requests.progress(self.branch_uuid) if requests is not None else None
+
+    async def rebuild(
+        self,
+        from_turn: int = 1,
+        to_turn: int | None = None,
+        *,
+        summarizers: Sequence[str] | None = None,
+        focus: str | None = None,
+        timeout: timedelta | float = 600,
+    ) -> RebuildResult:
+        """Make the branch's summaries of these turns anew, up to the newest checkpoint, and those
+        above them, and wait: `timeout` in seconds or as a timedelta.
+
+        Leaves are read from raw turns. Each node is a new revision, published in batches with the
+        newest checkpoint; prompts show the old nodes until then. `summarizers` are specs such as
+        "model:openai:gpt-4o-mini", by default the worker's; their API keys are the worker's.
+        `focus`: what the summaries are to keep in view, in up to 500 characters. What a fork
+        inherited is its ancestors' to rebuild. The same rebuild that is under way is waited for.
+        Raises InvalidArgument, CompactionUnavailable, CompactionTimeout (it goes on),
+        CompactionFailed, CompactionPaused.
+        """
+        asked = rebuild_request(self._request("request"), from_turn, to_turn, summarizers)
+        bound = seconds(timeout)
+        shared = self._resources
+        if focus is not None:
+            focus = checked_focus(focus)
+        if shared.requests is None:
+            raise CompactionUnavailable("this client was made with temporal=None")
+        await self._pausing.refuse(self.branch_uuid, self._name)
+        if focus is not None:
+            focus_id = await store_focus(shared.pool, shared.tenant, self.branch_uuid, focus)
+            asked = asked.model_copy(update={"focus_id": focus_id})
+        result = await shared.requests.rebuild(asked, bound)
+        if result.paused:
+            await self._pausing.refuse(self.branch_uuid, self._name)
+        return result
+
+    async def rebuilding(self) -> RebuildProgress | None:
+        """Where the rebuild or upgrade that is under way stands, as far as it is known: None where
+        there is none, or Temporal or its workers do not answer within seconds.
+        """
+        requests = self._resources.requests
+        return await requests.rebuilding(self.branch_uuid) if requests is not None else None
 
     async def pin(self, turn_no: int, *, fact: str | None = None) -> Pin:
         """Keep a turn, or the fact of its ledger with this value, word for word in every prompt of
@@ -122,6 +171,11 @@ class BranchControl:
         return Pausing(self._resources.pool, self._resources.tenant)
 
     def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
+        raise NotImplementedError
+
+    @property
+    def _name(self) -> str:
+        """How errors call the branch."""
         raise NotImplementedError
 
     async def _tell_pending(self) -> None:

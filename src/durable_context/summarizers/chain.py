@@ -60,13 +60,20 @@ def summarizer_from_specs(specs: Sequence[str], *, base_url: str | None = None) 
     return summarizers[0] if len(summarizers) == 1 else SummarizerChain(summarizers)
 
 
-def _from_spec(spec: str, base_url: str | None) -> Summarizer:
-    if spec == "extractive":
-        return ExtractiveSummarizer()
+def check_spec(spec: str) -> None:
+    """Whether that is how a summarizer is named; whether there is one is not asked."""
     word, _, model = spec.partition(":")
     provider, colon, name = model.partition(":")
-    if word != "model" or not (provider and colon and name):
+    if spec != "extractive" and (word != "model" or not (provider and colon and name)):
         raise ValueError(f"summarizer {spec!r} is not {_ALLOWED}")
+
+
+def _from_spec(spec: str, base_url: str | None) -> Summarizer:
+    check_spec(spec)
+    if spec == "extractive":
+        return ExtractiveSummarizer()
+    model = spec.partition(":")[2]
+    provider = model.partition(":")[0]
     return ModelSummarizer(model, base_url=base_url if provider in CHAT_COMPLETIONS else None)
 
 
