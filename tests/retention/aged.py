@@ -15,11 +15,12 @@ from tests.turns import numbered
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 NOW = timedelta(0)
+HOUR = timedelta(hours=1)
 AT_ONCE = RetentionPolicy(
     superseded_after=NOW,
     rejected_after=NOW,
-    drafts_after=NOW,
-    summary_parts_after=NOW,
+    drafts_after=HOUR,
+    summary_parts_after=HOUR,
     contents_after=NOW,
     compactions_after=NOW,
     prompt_parts_after=NOW,

@@ -197,6 +197,13 @@ async def test_drafts_parts_and_old_rows_of_compactions_go(
         root.branch_uuid,
     )
     before = await shown(root)
+    report = await checked_gc(client, at_once(compactions_kept=20))
+    assert report.total == 0
+    await connection.execute(
+        "set session_replication_role = replica;"
+        " update durable_context.summaries set created_at = created_at - interval '2 hours';"
+        " update durable_context.summary_parts set created_at = created_at - interval '2 hours'"
+    )
     report = await checked_gc(client, at_once(compactions_kept=2))
     assert (report.count("drafts"), report.count("summary_parts")) == (2, 10)
     assert report.count("compactions") == 4

@@ -13,29 +13,30 @@ _NAMED: Final = """
 select c.object_key from durable_context.artifact_contents c
 where c.tenant = $1 and c.sha256 = any($2::bytea[]) and c.object_key is not null
 """
-_SHARDS: Final = 256
+_SHARDS: Final = [f"{number:02x}" for number in range(256)]
+_NEXT: Final = dict(zip(["", *_SHARDS], _SHARDS, strict=False))
 
 
 class UnnamedObjects:
     """By the first two digits of their hashes. Only where a tenant asks for it: see the policy."""
 
     name = "objects"
-    first: tuple[str, ...] = ("-1",)
+    first: tuple[str, ...] = ("",)
 
     async def find(
         self, connection: Connection, search: Search, after: tuple[str, ...]
     ) -> list[Found]:
-        age, shard = search.policy.objects_after, int(after[0]) + 1
-        if age is None or shard >= _SHARDS:
+        age, shard = search.policy.objects_after, _NEXT.get(after[0])
+        if age is None or shard is None:
             return []
         before = datetime.now(UTC) - age
-        listed = await search.contents.kept_objects(search.tenant, f"{shard:02x}")
+        listed = await search.contents.kept_objects(search.tenant, shard)
         old = [each for each in listed if each.modified < before]
         named = await _named(connection, search.tenant, [each.sha256 for each in old])
-        end = Found((str(shard),), False, "objects", 0, None)
+        end = Found((shard,), False, "objects", 0, None)
         return [
             *(
-                Found((str(shard),), True, "objects", each.size, each.key)
+                Found((shard,), True, "objects", each.size, each.key)
                 for each in old
                 if each.key not in named
             ),

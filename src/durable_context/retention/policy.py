@@ -7,6 +7,7 @@ from pydantic import Field
 from durable_context.models import Value
 
 _NONE = timedelta(0)
+_UNDER_WAY = timedelta(hours=1)
 _LONGEST = timedelta(days=36_500)
 
 
@@ -21,13 +22,17 @@ class RetentionPolicy(Value):
     """Nodes and checkpoints that others replaced, since they were."""
     rejected_after: timedelta | None = Field(default=None, ge=_NONE, le=_LONGEST)
     """Nodes and checkpoints that a revert rejected, since it did. None: they stay for audit."""
-    drafts_after: timedelta | None = Field(default=timedelta(days=7), ge=_NONE, le=_LONGEST)
-    """Summaries that were made and never published."""
-    summary_parts_after: timedelta | None = Field(default=timedelta(days=7), ge=_NONE, le=_LONGEST)
-    """Partial results for retries of a summarizer."""
+    drafts_after: timedelta | None = Field(default=timedelta(days=7), ge=_UNDER_WAY, le=_LONGEST)
+    """Summaries that were made and never published. An hour at least: a compaction under way
+    needs its own.
+    """
+    summary_parts_after: timedelta | None = Field(
+        default=timedelta(days=7), ge=_UNDER_WAY, le=_LONGEST
+    )
+    """Partial results for retries of a summarizer; an hour at least."""
     contents_after: timedelta | None = Field(default=timedelta(days=7), ge=_NONE, le=_LONGEST)
     """Contents that no artifact names, since they were stored, with their objects."""
-    objects_after: timedelta | None = Field(default=None, ge=timedelta(hours=1), le=_LONGEST)
+    objects_after: timedelta | None = Field(default=None, ge=_UNDER_WAY, le=_LONGEST)
     """Objects of the object store that no content names, since they were written. For a store that
     this database alone uses: what another database keeps there is not known to it.
     """

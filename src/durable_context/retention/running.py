@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 from uuid import UUID
 
+import asyncpg
+
 from durable_context.artifacts.contents import ContentStore
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import InvalidArgument
@@ -91,7 +93,10 @@ class Retention:
         )
         while nth < len(ORDER):
             rows = ORDER[nth]
-            found, taken = await self._batch(rows, search, after or rows.first)
+            try:
+                found, taken = await self._batch(rows, search, after or rows.first)
+            except asyncpg.DataError as error:
+                raise _no_cursor(cursor) from error
             if found:
                 next_cursor = json.dumps([rows.name, *found[-1].key])
                 return RetentionPage(report=self._report(found, taken), cursor=next_cursor)
@@ -142,5 +147,9 @@ def _position(cursor: str | None) -> tuple[int, tuple[str, ...]]:
     except (ValueError, TypeError):
         nth, key = -1, []
     if nth < 0 or len(key) != len(ORDER[nth].first) or set(map(type, key)) - {str}:
-        raise InvalidArgument(f"cursor={cursor!r:.80} is none that a page of retention returned")
+        raise _no_cursor(cursor)
     return nth, tuple(key)
+
+
+def _no_cursor(cursor: str | None) -> InvalidArgument:
+    return InvalidArgument(f"cursor={cursor!r:.80} is none that a page of retention returned")
