@@ -22,6 +22,7 @@ IN_THREAD: Final = 100_000
 COUNTED_WHOLE: Final = 1_000_000
 """Characters up to which every token is counted."""
 
+_PROBE: Final = "probe/durable-context"
 _SAMPLES: Final = 40
 _SAMPLE: Final = 10_000
 # Twice as fast as the usual 6, for results a few percent larger.
@@ -100,6 +101,15 @@ class ContentStore:
             kept.data.append(packed.data if key is None else None)
             kept.object_keys.append(key)
         return kept
+
+    async def probe(self) -> None:
+        """Write a small object to the object store and read it again, whatever is kept there.
+
+        Raises ArtifactDamaged, ArtifactStoreUnavailable.
+        """
+        await self._objects.put(_PROBE, _PROBE.encode())
+        if await self._objects.get(_PROBE, len(_PROBE)) != _PROBE.encode():
+            raise ArtifactDamaged("the object store does not give back what was put there")
 
     async def load(self, tenant: str, content: StoredContent) -> bytes:
         """The content, verified. Raises ArtifactDamaged, ArtifactStoreUnavailable."""

@@ -8,6 +8,7 @@ from durable_context.cli import (
     artifact_command,
     branches_command,
     compact_command,
+    doctor_command,
     events_command,
     export_command,
     import_command,
@@ -37,6 +38,7 @@ app.command(rich_help_panel=CONTROL)(compact_command.compact)
 app.command(rich_help_panel=CONTROL)(pause_command.pause)
 app.command(rich_help_panel=CONTROL)(pause_command.resume)
 app.command(rich_help_panel=CONTROL)(verify_command.verify)
+app.command(rich_help_panel=CONTROL)(doctor_command.doctor)
 app.command(rich_help_panel=MOVE)(replay_command.replay)
 app.command(rich_help_panel=MOVE)(export_command.export)
 app.command("import", rich_help_panel=MOVE)(import_command.import_)

@@ -2,12 +2,15 @@
 
 import os
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import typer
 
 from durable_context import CompactionPolicy, ContextClient
 from durable_context.cli.failures import BAD_INPUT, complain
 from durable_context.client import DATABASE_URL
+from durable_context.database import Pool, create_pool
 from durable_context.errors import DatabaseUnavailable, InvalidArgument, InvalidDatabaseUrl
 from durable_context.policy import policy_from_env
 
@@ -31,6 +34,19 @@ async def connect(
     ends the command.
     """
     policy = policy or _policy()
+    url = _url(database_url)
+    with _naming(url):
+        return await ContextClient.connect(url, temporal=temporal, tenant=tenant, policy=policy)
+
+
+async def open_pool(database_url: str | None) -> Pool:
+    """Without a client, for who looks at what a client needs. Raises DatabaseUnavailable."""
+    url = _url(database_url)
+    with _naming(url):
+        return await create_pool(url, max_size=2)
+
+
+def _url(database_url: str | None) -> str:
     url = database_url or os.environ.get(DATABASE_URL)
     if not url:
         raise DatabaseUnavailable("no database was named")
@@ -38,8 +54,14 @@ async def connect(
         raise DatabaseUnavailable(
             f"{_without_password(url)!r} is not a database URL, which begins with {_SCHEMES[0]}"
         )
+    return url
+
+
+@contextmanager
+def _naming(url: str) -> Generator[None]:
+    """Errors say which database, without its password."""
     try:
-        return await ContextClient.connect(url, temporal=temporal, tenant=tenant, policy=policy)
+        yield
     except InvalidDatabaseUrl:
         raise DatabaseUnavailable(f"{_place(url)!r}: {_UNREADABLE}") from None
     except DatabaseUnavailable as error:

@@ -2,6 +2,7 @@
 need.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from durable_context.control.history import CompactionHistory
 from durable_context.control.overview import Overview
 from durable_context.control.pausing import Pausing
 from durable_context.control.status import StatusFilter, StatusPage
+from durable_context.doctor.diagnosis import Checkup
+from durable_context.doctor.examining import Patient, examine
 from durable_context.errors import CompactionUnavailable, InvalidArgument
 from durable_context.ids import check_ids
 from durable_context.models import Compaction, Pause
@@ -102,6 +105,25 @@ class TenantControl:
         """
         shared = self._resources
         return verify_all(shared.pool, shared.contents, shared.tenant, conversation_id)
+
+    async def doctor(self) -> Checkup:
+        """Look at all that the client stands on (database, Temporal, object store) and at how
+        compaction keeps up; what is not well comes with how to mend it.
+
+        Changes nothing but a probe in the object store. Takes seconds, half a minute where nothing
+        answers. Raises nothing for what is down.
+        """
+        shared = self._resources
+        return await examine(
+            Patient(
+                tenant=shared.tenant,
+                policy=self._policy,
+                environ=os.environ,
+                pool=shared.pool,
+                requests=shared.requests,
+                contents=shared.contents,
+            )
+        )
 
     async def retention(self) -> RetentionPolicy:
         """What the tenant keeps, and for how long: what was set, else the default."""
