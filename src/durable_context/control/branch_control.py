@@ -10,9 +10,11 @@ from durable_context.compaction.focus import checked_focus, store_focus
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionProgress, CompactionRequest
 from durable_context.contracts.rebuild import RebuildProgress, RebuildResult
+from durable_context.control.diffing import Diff, Diffing, diff_prompts
 from durable_context.control.pausing import Pausing, checked_reason
 from durable_context.control.rebuild_requests import rebuild_request
 from durable_context.control.reverting import Reversal, Reverting
+from durable_context.control.seen_prompt import seen_prompt
 from durable_context.errors import CompactionUnavailable
 from durable_context.models import Checkpoint, Pause
 from durable_context.pins import Pin, PinStore, check_pinned_turn
@@ -161,6 +163,20 @@ class BranchControl:
     async def foresee_revert(self, to: int | UUID) -> Reversal:
         """What `revert` would do. Raises as it does."""
         return await self._reverting.foresee(to)
+
+    async def diff(self, a: int | UUID, b: int | UUID, *, prompts: bool = False) -> Diff:
+        """What differs between two checkpoints, by their turns or ids, rejected ones included; turn
+        0 is the beginning.
+
+        `prompts`: between what the model saw at turns `a` and `b`, as the manifests that were
+        recorded with them tell; each side says how near its text comes to that. Raises
+        CheckpointNotFound, InvalidArgument.
+        """
+        if not prompts:
+            return await Diffing(self._resources, self.branch_uuid).checkpoints(a, b)
+        request = self._request("request")
+        seen = [await seen_prompt(self._resources, request, turn) for turn in (a, b)]
+        return await diff_prompts(*seen)
 
     @property
     def _reverting(self) -> Reverting:
