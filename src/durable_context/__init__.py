@@ -23,6 +23,7 @@ from durable_context.pins import Pin
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.manifest import Block, Manifest
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
+from durable_context.retention import RetentionPolicy, RetentionReport
 from durable_context.tools.context_tools import ContextTool, get_context_tools, run_tool_call
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "Message",
     "Pin",
     "PreparedContext",
+    "RetentionPolicy",
+    "RetentionReport",
     "SearchHit",
     "Summary",
     "Turn",

@@ -11,6 +11,7 @@ from durable_context.cli import (
     doctor_command,
     events_command,
     export_command,
+    gc_command,
     import_command,
     pause_command,
     pin_command,
@@ -39,6 +40,9 @@ app.command(rich_help_panel=CONTROL)(pause_command.pause)
 app.command(rich_help_panel=CONTROL)(pause_command.resume)
 app.command(rich_help_panel=CONTROL)(verify_command.verify)
 app.command(rich_help_panel=CONTROL)(doctor_command.doctor)
+app.command(rich_help_panel=CONTROL)(gc_command.gc)
+app.command(rich_help_panel=CONTROL)(gc_command.retention)
+app.command(rich_help_panel=CONTROL)(gc_command.delete)
 app.command(rich_help_panel=MOVE)(replay_command.replay)
 app.command(rich_help_panel=MOVE)(export_command.export)
 app.command("import", rich_help_panel=MOVE)(import_command.import_)
