@@ -27,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
         CompactionRequest,
         CompactionResult,
         CompactNow,
+        NodeRange,
         Plan,
         SummarizeResult,
         TurnHint,
@@ -203,14 +204,33 @@ class Compaction:
             workflow.logger.warning("artifacts are left without summaries: %s", reason_of(error))
 
     async def _summarize(self, plan: Plan, compaction_id: UUID) -> list[SummarizeResult]:
-        """The leaf, then its merges, each from what was made before it."""
-        made: list[SummarizeResult] = []
-        for node in plan.nodes:
-            text = work_text(node, plan)
-            self._show(text, plan)
-            drafts = [summary.summary_id for summary in made]
-            made.append(await steps.summarize(self._request, compaction_id, node, drafts, text))
+        """The leaf, then its merges, each from what was made before it.
+
+        A merge that fails, or that only the extractive summarizer would make, is left to a later
+        one: the leaf, which ends the lag, is published without it.
+        """
+        leaf, *merges = plan.nodes
+        made = [await self._node(plan, compaction_id, leaf, [])]
+        for node in merges:
+            try:
+                merged = await self._node(plan, compaction_id, node, made)
+            except ActivityError as error:
+                if is_cancelled_exception(error) or type_of(error) == STALE_PLAN:
+                    raise
+                workflow.logger.warning("a merge is left for later: %s", reason_of(error))
+                break
+            if merged.degraded:
+                break
+            made.append(merged)
         return made
+
+    async def _node(
+        self, plan: Plan, compaction_id: UUID, node: NodeRange, made: list[SummarizeResult]
+    ) -> SummarizeResult:
+        text = work_text(node, plan)
+        self._show(text, plan)
+        drafts = [summary.summary_id for summary in made]
+        return await steps.summarize(self._request, compaction_id, node, drafts, text)
 
     async def _index(self, plan: Plan) -> None:
         self._show("indexing", plan)
