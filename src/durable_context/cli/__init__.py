@@ -8,6 +8,8 @@ from durable_context.cli import (
     artifact_command,
     branches_command,
     compact_command,
+    compactions_command,
+    diff_command,
     doctor_command,
     events_command,
     export_command,
@@ -16,8 +18,10 @@ from durable_context.cli import (
     pause_command,
     pin_command,
     replay_command,
+    revert_command,
     schedules_command,
     show_command,
+    status_command,
     verify_command,
 )
 from durable_context.cli.panels import CONTROL, LOOK, MOVE
@@ -28,11 +32,15 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command(rich_help_panel=LOOK)(status_command.status)
 app.command(rich_help_panel=LOOK)(show_command.show)
 app.command(rich_help_panel=LOOK)(branches_command.branches)
 app.command(rich_help_panel=LOOK)(artifact_command.artifact)
 app.command(rich_help_panel=LOOK)(events_command.events)
+app.command(rich_help_panel=LOOK)(compactions_command.compactions)
+app.command(rich_help_panel=LOOK)(diff_command.diff)
 app.add_typer(schedules_command.schedules, name="schedules", rich_help_panel=CONTROL)
+app.command(rich_help_panel=CONTROL)(revert_command.revert)
 app.command(rich_help_panel=CONTROL)(pin_command.pin)
 app.command(rich_help_panel=CONTROL)(pin_command.unpin)
 app.command(rich_help_panel=CONTROL)(compact_command.compact)

@@ -137,7 +137,8 @@ _TELL = "select durable_context.note_event($1, $2, 'reverted', $3, null, $4)"
 class Reversal(Value):
     """What a revert does, or would: the newest checkpoint's turn moves from `from_turn` to
     `to_turn`, 0 for none. `checkpoint_id` is the one that is the newest then, or the one that a
-    copy is made of. `restored`: nodes that were replaced since, and are published anew.
+    copy is made of. `restored`: nodes that were replaced since, and are published anew. Without
+    `changes` the branch stands there already.
     """
 
     from_turn: int
@@ -148,6 +149,7 @@ class Reversal(Value):
     checkpoints_rejected: int = 0
     restored: int = 0
     compactions_failed: int = 0
+    changes: bool = True
 
 
 class _Rejected(NamedTuple):
@@ -199,7 +201,10 @@ class Reverting:
         standing = await self._standing(connection, target, from_turn)
         if standing is not None:
             return Reversal(
-                from_turn=from_turn, to_turn=from_turn, checkpoint_id=standing.checkpoint_id
+                from_turn=from_turn,
+                to_turn=from_turn,
+                checkpoint_id=standing.checkpoint_id,
+                changes=False,
             )
         return await self._change(connection, target, from_turn, because)
 
@@ -234,7 +239,7 @@ class Reverting:
             restored=rejected.restored,
             compactions_failed=len(failed),
         )
-        told = reversal.model_dump(mode="json", exclude_none=True)
+        told = reversal.model_dump(mode="json", exclude_none=True, exclude={"changes"})
         told |= {"because": because} if because else {}
         await connection.execute(_TELL, *self._branch, target.turn_no, stored_json.dumps(told))
         return reversal

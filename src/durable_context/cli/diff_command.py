@@ -1,0 +1,95 @@
+"""`durable-context diff CONVERSATION A B`."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from durable_context.cli.checkpoint_option import checkpoint_of
+from durable_context.cli.connecting import connect
+from durable_context.cli.failures import run
+from durable_context.cli.options import BranchName, Conversation, DatabaseUrl, Json, Tenant
+from durable_context.cli.output import console, plain, print_json
+from durable_context.control.diffing import Diff, DiffChange, DiffSide
+
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+_STYLES = {"+": "green", "-": "red", "~": "yellow", "@": "cyan"}
+_SOURCES = {
+    "stored": "",
+    "similar": ", the text as near as it can be made again",
+    "prepared": ", which no manifest tells of: as a fork would prepare it",
+}
+
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="TURN|CHECKPOINT_ID",
+        help="Turn of a checkpoint, or its id; with --prompts any turn.",
+        show_default=False,
+    ),
+]
+
+
+def diff(
+    conversation: Conversation,
+    a: Place,
+    b: Place,
+    branch: BranchName = "main",
+    prompts: Annotated[
+        bool,
+        typer.Option("--prompts", metavar="", help="What the model saw at these turns instead."),
+    ] = False,
+    database_url: DatabaseUrl = None,
+    tenant: Tenant = "default",
+    as_json: Json = False,
+) -> None:
+    """Compare two checkpoints, or what the model saw at two turns: parts, tokens and the text."""
+    before, after = checkpoint_of(a, "A"), checkpoint_of(b, "B")
+
+    async def command() -> int:
+        async with await connect(database_url, temporal=None, tenant=tenant) as client:
+            found = await client.find_branch(conversation, branch)
+            differs = await found.diff(before, after, prompts=prompts)
+        if as_json:
+            print_json(differs)
+        else:
+            _print(console(), differs, "prompt" if prompts else "checkpoint")
+        return 0
+
+    run(command())
+
+
+def _print(out: Console, diff: Diff, name: str) -> None:
+    for side in (diff.before, diff.after):
+        out.print(plain(_side(side, name), "bold"), soft_wrap=True)
+    for change in diff.changes:
+        sign = _SIGNS[change.change]
+        out.print(plain(f"{sign} {_change(change)}", _STYLES[sign]), soft_wrap=True)
+    if not diff.lines:
+        out.print(plain("The texts are the same.", "dim"))
+        return
+    out.print()
+    for line in diff.lines:
+        out.print(plain(line, _STYLES.get(line[:1], "")), soft_wrap=True)
+
+
+def _side(side: DiffSide, name: str) -> str:
+    which = f" ({side.checkpoint_id})" if side.checkpoint_id else ""
+    return (
+        f"{name} at turn {side.turn_no:,}{which}: {side.token_count:,} tokens"
+        f"{_SOURCES[side.source]}"
+    )
+
+
+def _change(change: DiffChange) -> str:
+    words = [change.section]
+    if change.level is not None:
+        words.append(f"of level {change.level}")
+    if change.from_turn is not None:
+        words.append(f"turns {change.from_turn:,}-{change.to_turn:,}")
+    tokens = [count for count in (change.tokens_before, change.tokens_after) if count is not None]
+    if tokens:
+        words.append(f"{' → '.join(f'{count:,}' for count in tokens)} tokens")
+    if change.text:
+        words.append(change.text)
+    return "  ".join(words)

@@ -1,0 +1,84 @@
+"""`durable-context revert CONVERSATION --to TURN`."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from durable_context.cli.checkpoint_option import checkpoint_of
+from durable_context.cli.connecting import connect
+from durable_context.cli.failures import run
+from durable_context.cli.options import BranchName, Conversation, DatabaseUrl, Json, Tenant
+from durable_context.cli.output import console, print_json
+from durable_context.control.reverting import Reversal
+
+_FIGURES = {
+    "nodes_rejected": "summaries rejected",
+    "drafts_rejected": "drafts rejected",
+    "checkpoints_rejected": "checkpoints rejected",
+    "restored": "summaries that had been replaced published anew",
+    "compactions_failed": "running compactions ended",
+}
+
+
+def revert(
+    conversation: Conversation,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="TURN|CHECKPOINT_ID",
+            help="Turn of the checkpoint to go back to, or its id; 0 for none at all.",
+            show_default=False,
+        ),
+    ],
+    branch: BranchName = "main",
+    because: Annotated[
+        str | None, typer.Option(help="Why, for those who look later.", show_default=False)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what it would do.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    tenant: Tenant = "default",
+    as_json: Json = False,
+) -> None:
+    """Go back to an older checkpoint. Later summaries are rejected for good, and kept for audit.
+
+    Turns, artifacts and forks stay as they are; the next compaction builds on the checkpoint. The
+    ids of checkpoints are in `durable-context show --json`.
+    """
+    target = checkpoint_of(to, "--to")
+
+    async def command() -> int:
+        async with await connect(database_url, temporal=None, tenant=tenant) as client:
+            found = await client.find_branch(conversation, branch)
+            reversal = await found.foresee_revert(target)
+            if not dry_run:
+                newest = await found.revert(target, because=because)
+                current = newest.checkpoint_id if newest else None
+                reversal = reversal.model_copy(update={"checkpoint_id": current})
+        _tell(reversal, dry_run=dry_run, as_json=as_json)
+        return 0
+
+    run(command())
+
+
+def _tell(reversal: Reversal, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(reversal.model_dump() | {"dry_run": dry_run})
+        return
+    out = console()
+    out.print(_summary(reversal, dry_run=dry_run), soft_wrap=True)
+    for name, words in _FIGURES.items():
+        count = getattr(reversal, name)
+        if count:
+            out.print(Text(f"  {count:,} {words}"), soft_wrap=True)
+
+
+def _summary(reversal: Reversal, *, dry_run: bool) -> Text:
+    to_turn, from_turn = reversal.to_turn, reversal.from_turn
+    where = f"the checkpoint of turn {to_turn:,}" if to_turn else "no checkpoint"
+    if from_turn == to_turn and not reversal.changes:
+        return Text(f"The branch stands at {where} already.")
+    does = "would go back" if dry_run else "went back"
+    return Text(f"The branch {does} from turn {from_turn:,} to {where}.", style="bold")
