@@ -12,8 +12,8 @@ from durable_context.cli.progress import progress
 from durable_context.compaction.requests import CompactionRequests
 from durable_context.doctor.diagnosis import Checkup, Diagnosis
 from durable_context.doctor.examining import Patient, examine
-from durable_context.errors import DatabaseUnavailable
-from durable_context.policy import policy_from_env
+from durable_context.errors import DatabaseUnavailable, InvalidArgument
+from durable_context.policy import CompactionPolicy, policy_from_env
 
 _STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
@@ -43,15 +43,21 @@ def doctor(
 
 
 async def _examined(database_url: str | None, temporal: str | None, tenant: str) -> Checkup:
-    patient = Patient(
-        tenant, policy_from_env(os.environ), os.environ, requests=CompactionRequests(temporal)
-    )
+    patient = Patient(tenant, _policy(), os.environ, requests=CompactionRequests(temporal))
     try:
         pool = await open_pool(database_url)
     except DatabaseUnavailable as error:
         return await examine(patient._replace(why=str(error)))
     async with pool:
         return await examine(patient._replace(pool=pool))
+
+
+def _policy() -> CompactionPolicy:
+    """One that cannot be read is among the findings."""
+    try:
+        return policy_from_env(os.environ)
+    except InvalidArgument:
+        return CompactionPolicy()
 
 
 def _print(checkup: Checkup, out: Console) -> None:

@@ -3,7 +3,6 @@ code.
 """
 
 import asyncio
-import re
 from collections.abc import Coroutine
 from typing import Any
 
@@ -12,6 +11,7 @@ import typer
 
 from durable_context.cli.output import visible
 from durable_context.client import DATABASE_URL
+from durable_context.compaction.connection_errors import without_rust
 from durable_context.errors import (
     CompactionPaused,
     CompactionUnavailable,
@@ -41,10 +41,6 @@ _ADVICE: tuple[tuple[type[Exception], str], ...] = (
     (CompactionPaused, "`durable-context resume` ends the pause."),
 )
 _NOT_JSON = "Allowed are JSON and JSON Lines (.jsonl) in OpenAI or Anthropic format."
-# How the Temporal SDK says that a connection failed: with the debug form of a Rust error.
-_RUST_ADDRESS = re.compile(r'([^\s",()]+:\d+), Os \{.*?message: "([^"]*)"')
-_RUST_REASON = re.compile(r'(?:error|message): "([^"]*)"')
-_RUST = re.compile(r":\s*(?:Failed client connect|Server connection error|tonic::).*", re.DOTALL)
 
 
 def run(command: Coroutine[Any, Any, int]) -> None:
@@ -67,7 +63,7 @@ def complain(message: str) -> None:
 def _failure(error: Exception, code: int) -> typer.Exit:
     message = str(error) or type(error).__name__
     if isinstance(error, CompactionUnavailable):
-        message = _without_rust(message)
+        message = without_rust(message)
     advice = _advice(error)
     end = "" if message.endswith((".", "!", "?")) or not advice else "."
     complain(f"{message}{end} {advice}".strip())
@@ -78,14 +74,3 @@ def _advice(error: Exception) -> str:
     if isinstance(error, TranscriptError) and ": not JSON: " in str(error):
         return _NOT_JSON
     return next((text for kind, text in _ADVICE if isinstance(error, kind)), "")
-
-
-def _without_rust(message: str) -> str:
-    """Only what failed, why and where."""
-    short = _RUST.sub("", message)
-    if short == message:
-        return message
-    if found := _RUST_ADDRESS.search(message):
-        return f"{short}: {found[2]} ({found[1]})"
-    found = _RUST_REASON.search(message)
-    return f"{short}: {found[1]}" if found else short

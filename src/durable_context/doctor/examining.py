@@ -12,7 +12,7 @@ from durable_context.doctor.database import database_diagnoses, unreachable
 from durable_context.doctor.diagnosis import Checkup, Diagnosis, failed, ok, warning
 from durable_context.doctor.upkeep import upkeep_diagnoses
 from durable_context.errors import DurableContextError, InvalidArgument
-from durable_context.policy import CompactionPolicy
+from durable_context.policy import POLICY, CompactionPolicy, policy_from_env
 
 if TYPE_CHECKING:
     from durable_context.compaction.requests import CompactionRequests
@@ -41,7 +41,8 @@ async def examine(patient: Patient) -> Checkup:
     database, temporal, objects = await asyncio.gather(
         _database(patient), _temporal(patient), _objects(patient)
     )
-    return Checkup(diagnoses=(*database, *temporal, _summarizers(patient.environ), objects))
+    here = (_policy(patient.environ), _summarizers(patient.environ), objects)
+    return Checkup(diagnoses=(*database, *temporal, *here))
 
 
 async def _database(patient: Patient) -> tuple[Diagnosis, ...]:
@@ -79,6 +80,16 @@ async def _objects(patient: Patient) -> Diagnosis:
     except DurableContextError as error:
         return failed("object store", str(error), mend)
     return ok("object store", "written to and read from")
+
+
+def _policy(environ: Mapping[str, str]) -> Diagnosis:
+    try:
+        policy_from_env(environ)
+    except InvalidArgument as error:
+        return failed("policy", str(error), f"change {POLICY}")
+    if environ.get(POLICY):
+        return ok("policy", f"as {POLICY} says here; workers and clients need the same")
+    return ok("policy", f"the default: {POLICY} is not set here")
 
 
 def _summarizers(environ: Mapping[str, str]) -> Diagnosis:

@@ -14,6 +14,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, Describe
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from durable_context.compaction.connection_errors import without_rust
 from durable_context.compaction.requests import CompactionRequests
 from durable_context.compaction.temporal_calls import registered_search_attributes
 from durable_context.contracts import SEARCH_ATTRIBUTES, SUMMARY_TASK_QUEUE
@@ -57,17 +58,14 @@ async def temporal_diagnoses(
 
 
 def _unreachable(error: Exception) -> Diagnosis:
-    message = "does not answer" if isinstance(error, TimeoutError) else _reason(error)
+    message = (
+        "does not answer" if isinstance(error, TimeoutError) else without_rust(str(error))[:300]
+    )
     mend = (
         "start Temporal, or name a running one in TEMPORAL_ADDRESS or with --temporal; until then"
         " turns are recorded and not compacted"
     )
     return failed("temporal", message, mend)
-
-
-def _reason(error: Exception) -> str:
-    """Without what the SDK says of its own inside."""
-    return str(error).partition(": Failed client connect")[0].partition(": tonic")[0][:300]
 
 
 async def _bounded(check: str, look: Coroutine[Any, Any, Diagnosis]) -> Diagnosis:
@@ -78,7 +76,7 @@ async def _bounded(check: str, look: Coroutine[Any, Any, Diagnosis]) -> Diagnosi
     except (RPCError, CompactionUnavailable) as error:
         if isinstance(error, RPCError) and error.status == RPCStatusCode.PERMISSION_DENIED:
             return warning(check, "Temporal does not allow a look", "ask with another key")
-        return failed(check, _reason(error), "look at Temporal's own health")
+        return failed(check, without_rust(str(error))[:300], "look at Temporal's own health")
 
 
 async def _namespace(client: Client) -> Diagnosis:
