@@ -134,7 +134,7 @@ async def test_work_that_was_under_way_ends(pool: Pool, client: ContextClient) -
     }
     plan = await compactor.plan(PlanRequest(**target))
     await branch.pause()
-    work = target | {"compaction_id": plan.compaction_id}
+    work: dict[str, Any] = target | {"compaction_id": plan.compaction_id}
     made = await compactor.summarize(SummarizeRequest(**work, node=plan.nodes[0]))
     ids = (made.summary_id,)
     await compactor.commit(CommitRequest(**work, checkpoint_turn=0, summary_ids=ids))

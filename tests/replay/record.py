@@ -17,7 +17,9 @@ from uuid import uuid4
 from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from durable_context import Branch, ContextClient, artifact_batch
+from durable_context import Branch, ContextClient
+from durable_context.artifacts import batch as artifact_batch
+from durable_context.compaction.focus import store_focus
 from durable_context.compaction.requests import CompactionRequests
 from durable_context.database import Pool, create_pool
 from durable_context.errors import CompactionFailed, SummarizerUnavailable
@@ -26,12 +28,13 @@ from durable_context.stored_json import dumps
 from tests.compaction.reports import report
 from tests.compaction.scripted import ScriptedSummarizer
 from tests.turns import exchange, numbered
-from tests.workflows.orchestration import QUICK, Orchestration, record
+from tests.workflows.orchestration import PATIENCE, QUICK, Orchestration, record
 from tests.workflows.test_artifact_workflow import BrokenActivities
 from worker.postgres_server import PostgresServer
 from worker.settings import EmbeddedSettings
 from worker.temporal_binary import ExternalTemporal, find_temporal
 from worker.temporal_server import TemporalServer
+from workflows.compaction import Compaction
 
 HISTORIES = Path(__file__).parent / "histories"
 # Of the machine that recorded, and of no meaning to a replay.
@@ -104,6 +107,40 @@ async def settled(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHist
     return await at.history(branch)
 
 
+async def focused(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHistory:
+    """Somebody asks for the rest with a focus, while a pass without one is under way."""
+    summarizer = ScriptedSummarizer()
+    summarizer.gate.clear()
+    await record(branch, 8)
+    async with at.worker(pool, summarizer):
+        await at.hint(branch)
+        await summarizer.arrived.wait()
+        await record(branch, 6)
+        focus_id = await store_focus(pool, "default", branch.branch_uuid, "the depot")
+        request = at.request(branch).model_copy(update={"focus_id": focus_id})
+        asked = asyncio.create_task(at.requests.compact_now(request, PATIENCE))
+        while (await at.handle(branch).query(Compaction.progress)).requested < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        summarizer.gate.set()
+        await asked
+        await at.result(branch)
+    return await at.history(branch)
+
+
+async def paused(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHistory:
+    """In the middle of two segments."""
+    summarizer = ScriptedSummarizer()
+    summarizer.gate.clear()
+    await record(branch, 14)
+    async with at.worker(pool, summarizer):
+        await at.hint(branch)
+        await summarizer.arrived.wait()
+        await branch.pause()
+        summarizer.gate.set()
+        await at.result(branch)
+    return await at.history(branch)
+
+
 async def artifacts(at: Orchestration, pool: Pool, branch: Branch) -> WorkflowHistory:
     """More of them than one batch takes."""
     await _record_reports(branch, artifact_batch.BATCH + 2)
@@ -149,6 +186,8 @@ CASES: dict[str, Case] = {
     "retried": retried,
     "failed": failed,
     "settled": settled,
+    "focused": focused,
+    "paused": paused,
     "artifacts": artifacts,
     "named-artifact": named_artifact,
     "artifacts-failed": artifacts_failed,

@@ -35,7 +35,7 @@ def test_a_recorded_history_names_no_machine(path: Path) -> None:
 def test_the_cases_that_matter_are_recorded() -> None:
     cases = {path.stem.rsplit("-", 3)[0] for path in HISTORIES}
     assert cases >= {"one-pass", "merge", "continued-as-new", "retried", "failed", "settled"}
-    assert cases >= {"artifacts", "named-artifact", "artifacts-failed"}
+    assert cases >= {"artifacts", "named-artifact", "artifacts-failed", "focused", "paused"}
 
 
 def test_the_continued_run_ends_as_it_says() -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.worker import Worker
 
 from activities.compaction import CompactionActivities
-from durable_context import Branch, CompactionPolicy
+from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.artifacts.contents import ContentStore
 from durable_context.compaction.compactor import Compactor
 from durable_context.compaction.requests import CompactionRequests
@@ -23,6 +23,7 @@ from durable_context.contracts import (
     compaction_workflow_id,
 )
 from durable_context.database import Pool
+from durable_context.resources import Resources
 from durable_context.summarizers import Summarizer
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from tests.turns import numbered
@@ -95,6 +96,17 @@ class Orchestration:
             summary_task_queue=self.summary_task_queue,
         )
 
+    def asking(
+        self,
+        client: ContextClient,
+        branch: Branch,
+        policy: CompactionPolicy = QUICK,
+        requests: CompactionRequests | None = None,
+    ) -> Branch:
+        """The branch, as a client holds it whose compactions are the test's own."""
+        shared = client._resources._replace(requests=requests or self.requests)
+        return _Asking(shared, branch, policy, self.summary_task_queue)
+
     async def hint(self, branch: Branch, policy: CompactionPolicy = QUICK) -> bool:
         head = (await branch.inspect()).head_turn
         return await self.requests.hint(self.request(branch, policy), head, policy.debounce)
@@ -121,6 +133,20 @@ class Orchestration:
             handle = self.client.get_workflow_handle(workflow_id, run_id=earlier)
             runs.append(await handle.fetch_history())
         return runs
+
+
+class _Asking(Branch):
+    """Its compactions summarize on the test's own queue."""
+
+    def __init__(
+        self, shared: Resources, branch: Branch, policy: CompactionPolicy, queue: str
+    ) -> None:
+        super().__init__(shared, branch.conversation_id, branch.branch_id, branch._row, policy)
+        self._queue = queue
+
+    def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
+        request = super()._request(reason)
+        return request.model_copy(update={"summary_task_queue": self._queue})
 
 
 def events_of(history: WorkflowHistory, name: str) -> list[HistoryEvent]:

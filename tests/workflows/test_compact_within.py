@@ -84,22 +84,9 @@ def asking(
     """The lagging branch, as a client with Temporal holds it."""
 
     def held(requests: CompactionRequests, policy: CompactionPolicy = QUICK) -> Branch:
-        shared = client._resources._replace(requests=requests)
-        return _Tested(shared, lagging, policy, orchestration.summary_task_queue)
+        return orchestration.asking(client, lagging, policy, requests)
 
     return held
-
-
-class _Tested(Branch):
-    """A branch whose compactions summarize on the test's own queue."""
-
-    def __init__(self, shared: Any, branch: Branch, policy: CompactionPolicy, queue: str) -> None:
-        super().__init__(shared, branch.conversation_id, branch.branch_id, branch._row, policy)
-        self._queue = queue
-
-    def _request(self, reason: Any) -> CompactionRequest:
-        request = super()._request(reason)
-        return request.model_copy(update={"summary_task_queue": self._queue})
 
 
 async def test_a_prompt_that_does_not_fit_is_made_again_after_a_compaction(
