@@ -34,7 +34,7 @@ insert into durable_context.checkpoints (
     token_count, token_usage, artifact_handles, revision
 )
 select tenant, branch_uuid, turn_no, parent_id, array_replace(frontier, $2, $3), leaf_count,
-    replace(sections::text, $2::text, $3::text)::json, ledger, text || ' ', token_count,
+    replace(sections::text, $2::text, $3::text)::json, ledger, text, token_count,
     token_usage, artifact_handles, revision + 1
 from durable_context.checkpoints where checkpoint_id = $1
 """
@@ -47,7 +47,7 @@ async def replace_node(
     text: str,
     level: int = 0,
 ) -> UUID:
-    """The id of the node that stands there instead."""
+    """The id of the node that stands there instead. Of the checkpoint the text stays."""
     async with connection.transaction():
         turn = await connection.fetchval(_BEGIN, branch.branch_uuid)
         old = await connection.fetchval(_SUPERSEDE, branch.branch_uuid, level, from_turn)

@@ -1,5 +1,6 @@
 """What leaves and the nodes above them are found by, and the statistics that ranking reads."""
 
+import asyncio
 import struct
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -8,10 +9,11 @@ import asyncpg
 import pytest
 
 from durable_context import Branch, CompactionPolicy, ContextClient
-from durable_context.compaction.node_index import add_nodes
+from durable_context.compaction.node_index import add_nodes, unindexed
 from durable_context.database import Pool
 from tests.compacting import compact_all
 from tests.compaction.test_compactor import Steps
+from tests.replacing import replace_node
 from tests.turns import chat, exchange, numbered
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -175,6 +177,90 @@ async def test_a_child_ranks_as_a_branch_of_its_own_with_the_same_turns(
         found = await child.search(query, limit=10)
         assert found == await whole.search(query, limit=10)
         assert found
+
+
+async def test_a_leaf_that_was_replaced_is_found_by_what_it_says_now(
+    branch: Branch, pool: Pool, connection: Connection
+) -> None:
+    await _record(branch, 28, {turn: chat("A mango.", "Yes.") for turn in (1, 8, 9, 20)})
+    await compact_all(pool, branch.branch_uuid)
+    await replace_node(connection, branch, 7, "A heron and a mango.")
+    await add_nodes(pool, "default", branch.branch_uuid, 24)
+    documents = await _documents(connection, branch)
+    [heron] = await _postings(connection, branch, "heron")
+    assert (heron["to_turn"], heron["level"], heron["nth"], heron["places"]) == (12, 0, 1, b"")
+    mango = [row for row in await _postings(connection, branch, "mango") if row["level"] == 0]
+    assert [(row["to_turn"], row["nth"], row["frequency"]) for row in mango] == [
+        (6, 1, mango[0]["frequency"]),
+        (12, 2, 2),
+        (24, 3, mango[2]["frequency"]),
+    ]
+    leaves = [row for row in documents if row["level"] == 0]
+    assert [(row["to_turn"], row["nth"]) for row in leaves] == [(6, 1), (12, 2), (18, 3), (24, 4)]
+    assert leaves[1]["total_length"] == leaves[0]["length"] + leaves[1]["length"]
+    postings = await _postings(connection, branch)
+    for table in ("indexed_documents", "postings"):
+        await connection.execute(f"delete from durable_context.{table}")
+    await add_nodes(pool, "default", branch.branch_uuid, 24)
+    assert await _postings(connection, branch) == postings, "as if it had been so from the first"
+
+
+async def test_a_node_above_the_leaves_that_was_replaced_keeps_nothing_of_what_it_was(
+    branch: Branch, pool: Pool, connection: Connection
+) -> None:
+    await _record(branch, 28)
+    await compact_all(pool, branch.branch_uuid)
+    node = await replace_node(connection, branch, 1, "A heron.", level=1)
+    await add_nodes(pool, "default", branch.branch_uuid, 24)
+    found = [row["term"] for row in await _postings(connection, branch) if row["level"] == 1]
+    assert found == ["heron"]
+    [document] = [row for row in await _documents(connection, branch) if row["level"] == 1]
+    assert (document["summary_id"], document["length"]) == (node, 2)
+
+
+async def test_more_nodes_than_a_step_takes_are_replaced_step_by_step(
+    branch: Branch, pool: Pool, connection: Connection
+) -> None:
+    await _record(branch, 52)
+    policy = CompactionPolicy(segment_turns=1, fan_out=16)
+    assert await compact_all(pool, branch.branch_uuid, policy) == 50
+    for turn in range(1, 51):
+        await replace_node(connection, branch, turn, f"A heron at {turn}.")
+    await asyncio.gather(*(add_nodes(pool, "default", branch.branch_uuid, 50) for _ in range(3)))
+    herons = await _postings(connection, branch, "heron")
+    assert [row["to_turn"] for row in herons] == list(range(1, 51))
+    assert not await unindexed(pool, "default", branch.branch_uuid)
+
+
+async def test_what_is_missing_in_the_index_or_is_there_as_it_was_is_noticed(
+    branch: Branch, pool: Pool, connection: Connection
+) -> None:
+    assert not await unindexed(pool, "default", branch.branch_uuid)
+    await _record(branch, 28)
+    await compact_all(pool, branch.branch_uuid)
+    fork = await branch.fork("fork")
+    assert not await unindexed(pool, "default", branch.branch_uuid)
+    await replace_node(connection, branch, 7, "A heron.")
+    assert await unindexed(pool, "default", branch.branch_uuid)
+    assert not await unindexed(pool, "default", fork.branch_uuid), "its parent's are not its own"
+    assert not await unindexed(pool, "another tenant", branch.branch_uuid)
+    await add_nodes(pool, "default", branch.branch_uuid, 24)
+    assert not await unindexed(pool, "default", branch.branch_uuid)
+    await _forget_after(connection, branch, 18)
+    assert await unindexed(pool, "default", branch.branch_uuid)
+
+
+async def test_a_document_that_does_not_say_what_it_was_made_from_is_made_anew(
+    branch: Branch, pool: Pool, connection: Connection
+) -> None:
+    await _record(branch, 28)
+    await compact_all(pool, branch.branch_uuid)
+    documents = await _documents(connection, branch)
+    postings = await _postings(connection, branch)
+    await connection.execute("update durable_context.indexed_documents set summary_id = null")
+    await add_nodes(pool, "default", branch.branch_uuid, 24)
+    assert await _documents(connection, branch) == documents
+    assert await _postings(connection, branch) == postings
 
 
 async def _record(

@@ -97,7 +97,7 @@ select c.tenant, c.branch_uuid, c.turn_no, (
 from durable_context.checkpoints c
 where c.tenant = $1 and c.branch_uuid = $2 and c.checkpoint_id = $3 returning checkpoint_id
 """
-# Copies have other ids: the same text made of the same ranges is the same checkpoint.
+# Copies have other ids: the same text made of nodes that say the same is the same checkpoint.
 _SAME = """
 select n.checkpoint_id from durable_context.checkpoints c
 join durable_context.checkpoints n on n.tenant = c.tenant and n.branch_uuid = c.branch_uuid
@@ -108,11 +108,13 @@ join durable_context.branches b on b.tenant = n.tenant and b.branch_uuid = n.bra
 where c.tenant = $1 and c.branch_uuid = $2 and c.checkpoint_id = $3
     and n.published_in > c.published_in
     and array(
-        select array[s.level, s.from_turn, s.to_turn] from unnest(c.frontier) f (summary_id)
+        select row(s.level, s.from_turn, s.to_turn, s.headline, s.text)::text
+        from unnest(c.frontier) f (summary_id)
         join durable_context.summaries s on s.tenant = $1 and s.summary_id = f.summary_id
         order by s.from_turn
     ) = array(
-        select array[s.level, s.from_turn, s.to_turn] from unnest(n.frontier) f (summary_id)
+        select row(s.level, s.from_turn, s.to_turn, s.headline, s.text)::text
+        from unnest(n.frontier) f (summary_id)
         join durable_context.summaries s on s.tenant = $1 and s.summary_id = f.summary_id
         order by s.from_turn
     )
