@@ -345,16 +345,16 @@ async def test_an_earlier_turn_is_helped_by_what_was_due_before_it(
 
 
 async def test_a_fork_that_lags_has_its_own_segments_made(
-    asking: Callable[..., Branch], requests: AskedRequests, start_worker: StartWorker
+    lagging: Branch,
+    orchestration: Orchestration,
+    client: ContextClient,
+    start_worker: StartWorker,
 ):
-    parent = asking(requests)
-    assert isinstance(parent, _Tested)
-    child = await parent.fork("child", at_turn=38)
-    held = _Tested(parent._resources, child, QUICK, parent._queue)
+    held = orchestration.asking(client, await lagging.fork("child", at_turn=38))
     async with start_worker():
         prepared = await held.prepare("And now?", budget=TIGHT, compact_within=30)
     assert prepared and prepared.manifest.blocks[0].to_turn == 36
-    assert await parent.checkpoints() == ()
+    assert await lagging.checkpoints() == ()
 
 
 @pytest.mark.parametrize(
