@@ -233,6 +233,28 @@ async def test_a_fork_that_is_made_at_the_same_time_finds_what_it_begins_with(
     assert await shown(await client.find_branch("talk", "fork")) == before
 
 
+async def test_a_fork_that_comes_while_nodes_are_deleted_begins_with_those_that_replaced_them(
+    client: ContextClient, connection: Connection, root: Branch, database_url: str
+):
+    deleting = await asyncpg.connect(database_url)
+    transaction = deleting.transaction()
+    await transaction.start()
+    await deleting.execute("set local durable_context.retention = 'on'")
+    await deleting.execute(
+        "select from durable_context.branches where branch_uuid = $1 for update", root.branch_uuid
+    )
+    forking = asyncio.create_task(root.fork("fork"))
+    await until_somebody_waits(connection)
+    await replace_node(deleting, root, 1, "Other words.", level=1)
+    for table in ("checkpoints", "summaries"):
+        await deleting.execute(f"delete from durable_context.{table} where state = 'superseded'")
+    await transaction.commit()
+    await deleting.close()
+    fork = await forking
+    assert await shown(fork) == await shown(root)
+    assert [node.level for node in await fork.summaries() if node.text == "Other words."] == [1]
+
+
 async def test_rows_are_refused_to_all_but_retention(connection: Connection, root: Branch):
     await replace_node(connection, root, 1, "Other words.")
     for table in ("summaries", "checkpoints", "turns", "lineage", "events", "branches"):
