@@ -11,10 +11,10 @@ import pytest
 
 from durable_context import Branch, Budget, CompactionPolicy, ContextClient
 from durable_context.database import Pool
-from durable_context.errors import StalePlan, SummarizerRejected
+from durable_context.errors import StalePlan
 from durable_context.models import Summary
-from durable_context.summarizers import Attempt, SummaryDraft, SummaryRequest
 from tests.compacting import compact_all, compact_once
+from tests.compaction.told import Told
 from tests.prompts import check_coverage
 from tests.rebuilding import RebuildSteps
 from tests.turns import numbered
@@ -28,29 +28,6 @@ POLICY = CompactionPolicy(
 )
 BUDGET = Budget(max_tokens=32_000)
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-
-
-class Told:
-    """A summarizer that says so much, whatever it reads; or fails for good, at some turns."""
-
-    def __init__(self, recipe: str = "model:told/1", fails_at: int | None = None) -> None:
-        self.recipe = recipe
-        self.asked: list[SummaryRequest] = []
-        self._fails_at = fails_at
-
-    async def summarize(self, request: SummaryRequest) -> SummaryDraft:
-        self.asked.append(request)
-        if self._fails_at is not None and request.from_turn >= self._fails_at:
-            raise SummarizerRejected("it refuses")
-        words = f"{self.recipe} of turns {request.from_turn} to {request.to_turn}"
-        read = len(request.turns) + len(request.nodes)
-        return SummaryDraft(
-            headline=f"Shipments, {words}",
-            text=f"Told by {words}, call {len(self.asked)}: {read} shipments left the depot, all of"
-            " them on their way to customers who had asked where they are and when they come.",
-            made_by=self.recipe,
-            attempts=(Attempt(made_by=self.recipe, outcome="ok"),),
-        )
 
 
 @pytest.fixture

@@ -36,6 +36,10 @@ with inputs as (
         json_array_elements_text(block -> 'source_ids') source (id)
     where t.tenant = $1 and t.seen_by = $2 and t.turn_no > $4
     group by source.id
+), tried as materialized (
+    select f.from_turn, f.to_turn from durable_context.compactions f
+    where f.tenant = $1 and f.branch_uuid = $2 and f.level = $3 and f.finished_at >= $11
+        and f.status in ('failed', 'skipped') and f.reason in ('merge', 'upgrade', 'rebuild')
 )
 select s.summary_id, s.level, s.from_turn, s.to_turn, s.input_tokens,
     s.level > 0 and i.input_hash is distinct from s.input_hash
@@ -49,11 +53,7 @@ where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'current' and s.level =
             and ($9 <> '{EXTRACTIVE}' or s.made_by like 'extractive%')
         else s.published_in <= $10 end)
     and not exists (
-        select from durable_context.compactions f
-        where f.tenant = $1 and f.branch_uuid = $2 and f.level = s.level
-            and f.from_turn = s.from_turn and f.to_turn = s.to_turn
-            and f.status in ('failed', 'skipped') and f.finished_at >= $11
-            and f.reason in ('merge', 'upgrade', 'rebuild')
+        select from tried where tried.from_turn = s.from_turn and tried.to_turn = s.to_turn
     )
 order by coalesce(r.times, 0) desc, s.to_turn desc
 """

@@ -3,6 +3,7 @@ it is imported when Temporal is first needed.
 """
 
 import contextlib
+from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
@@ -33,6 +34,8 @@ from durable_context.contracts.rebuild import (
 )
 from durable_context.errors import CompactionFailed
 
+ASKED = "asked"
+"""In the memo of a run: a hash of what it was started with."""
 ASKED_FOR_PRIORITY = 2
 SWEPT_PRIORITY = 5
 
@@ -65,6 +68,7 @@ async def start(
             execution_timeout=LONGEST_RUN,
             static_summary=_summary(request),
             priority=_priority(request),
+            memo={ASKED: _asked(request)},
             result_type=RebuildResult,
         )
     except (RPCError, RuntimeError) as error:
@@ -80,11 +84,9 @@ async def rebuild_now(client: Client, request: RebuildRequest, task_queue: str) 
     while True:
         try:
             return await _result(await start(client, request, task_queue))
-        except WorkflowAlreadyStartedError:
-            open_one = await progress(client, request.branch_uuid)
-            asked = open_one is not None and _is_same(open_one.request, request)
-            handle = _handle(client, request.branch_uuid)
-            if asked:
+        except WorkflowAlreadyStartedError as open_one:
+            handle = _handle(client, request.branch_uuid, open_one.run_id)
+            if await _is_for(handle, request):
                 return await _result(handle)
             with contextlib.suppress(CompactionFailed):
                 await _result(handle)
@@ -117,15 +119,25 @@ async def _result(handle: WorkflowHandle[Any, RebuildResult]) -> RebuildResult:
         raise unavailable(error) from error
 
 
-def _handle(client: Client, branch_uuid: UUID) -> WorkflowHandle[Any, RebuildResult]:
+def _handle(
+    client: Client, branch_uuid: UUID, run_id: str | None = None
+) -> WorkflowHandle[Any, RebuildResult]:
     workflow_id = rebuild_workflow_id(branch_uuid)
-    return client.get_workflow_handle(workflow_id, result_type=RebuildResult)
+    return client.get_workflow_handle(workflow_id, run_id=run_id, result_type=RebuildResult)
 
 
-def _is_same(one: RebuildRequest, other: RebuildRequest) -> bool:
-    """Whether the same was asked for, however far it is."""
-    asked = {"reason", "from_turn", "to_turn", "summarizers", "focus_id", "policy"}
-    return one.model_dump(include=asked) == other.model_dump(include=asked)
+async def _is_for(handle: WorkflowHandle[Any, RebuildResult], request: RebuildRequest) -> bool:
+    """Whether that run was started by the same request."""
+    try:
+        description = await handle.describe()
+        return await description.memo_value(ASKED, default=None) == _asked(request)
+    except (RPCError, RuntimeError) as error:
+        raise unavailable(error) from error
+
+
+def _asked(request: RebuildRequest) -> str:
+    """A hash of it."""
+    return sha256(request.model_dump_json(exclude={"label"}).encode()).hexdigest()
 
 
 def _summary(request: RebuildRequest) -> str:
