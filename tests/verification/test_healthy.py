@@ -1,10 +1,23 @@
 """Nothing is found where nothing is wrong."""
 
+import asyncio
+import random
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
 from durable_context import Branch, CompactionPolicy, ContextClient
+from durable_context.compaction.following import follow
 from durable_context.database import Pool
+from durable_context.errors import InvalidArgument
+from durable_context.retention import RetentionPolicy
+from durable_context.summarizers import SummaryDraft, SummaryRequest
+from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.verification.findings import Verified
 from tests.compacting import compact_all
 from tests.exports import POLICY, exported
+from tests.rebuilding import RebuildSteps
 from tests.turns import exchange, numbered
 from tests.verification.conftest import told, verified
 
@@ -71,3 +84,110 @@ async def test_a_long_run_is_found_whole(client: ContextClient, pool: Pool):
     check(await verified(client))
     one = await branch.verify()
     assert one.contents == 29 and one.checkpoints > 3
+
+
+async def test_what_was_reverted_rebuilt_and_followed_is_found_whole(
+    client: ContextClient, pool: Pool
+):
+    branch = await client.open_branch("history")
+    await record(branch, 1, 16)
+    await compact_all(pool, branch.branch_uuid, POLICY)
+    fork = await branch.fork("fork")
+    await record(fork, 17, 22)
+    await compact_all(pool, fork.branch_uuid, POLICY)
+    await RebuildSteps(pool, branch.branch_uuid, Renamed("one"), policy=POLICY).all()
+    check(await verified(client))
+    assert await follow(pool, "default", fork.branch_uuid)
+    check(await verified(client))
+    await branch.revert(8)
+    await compact_all(pool, branch.branch_uuid, POLICY)
+    await RebuildSteps(pool, branch.branch_uuid, Renamed("two"), policy=POLICY).all()
+    await branch.revert(0)
+    check(await verified(client))
+    await compact_all(pool, branch.branch_uuid, POLICY)
+    check(await verified(client))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whatever_is_done_to_branches_leaves_them_whole(
+    client: ContextClient, pool: Pool, seed: int
+):
+    chance = random.Random(seed)
+    branches = [await client.open_branch("history")]
+    done: list[str] = []
+    for step in range(30):
+        branch = chance.choice(branches)
+        head = (await branch.inspect()).head_turn
+        what = chance.choice(["record", "record", "compact", "compact", "other"])
+        if what == "other":
+            what = chance.choice(["fork", "revert", "rebuild", "follow", "pin", "put", "gc"])
+        done.append(f"{what} {branch.branch_id}")
+        match what:
+            case "record":
+                await record(branch, head + 1, head + chance.randrange(1, 6))
+            case "compact":
+                await compact_all(pool, branch.branch_uuid, POLICY)
+            case "fork":
+                branches.append(await branch.fork(f"{step}", at_turn=chance.randint(0, head)))
+            case "revert":
+                turns = [checkpoint.turn_no for checkpoint in await branch.checkpoints()]
+                with suppress(InvalidArgument):  # not beyond where a fork began
+                    await branch.revert(chance.choice([0, *turns]))
+            case "rebuild":
+                summarizer = Renamed(f"summarizer {step}")
+                await RebuildSteps(pool, branch.branch_uuid, summarizer, policy=POLICY).all()
+            case "follow":
+                await follow(pool, "default", branch.branch_uuid)
+            case "pin" if head:
+                await branch.pin(chance.randint(1, head))
+            case "put":
+                await branch.put_artifact(f"notes {chance.randrange(3)}", name="notes.txt")
+            case "gc":
+                at_once = timedelta(0)
+                kept = RetentionPolicy(
+                    superseded_after=at_once, rejected_after=at_once, checkpoints_kept=2
+                )
+                await client.set_retention(kept)
+                await client.gc()
+            case _:
+                pass
+        looked_at = await verified(client)
+        found = [finding for one in looked_at for finding in one.findings]
+        assert found == [], (done, found)
+        if "gc" not in " ".join(done):
+            assert sum(one.unverifiable for one in looked_at) == 0, done
+
+
+async def test_what_is_written_meanwhile_is_no_finding(client: ContextClient, pool: Pool):
+    branch = await client.open_branch("busy")
+
+    async def write() -> None:
+        for turn in range(1, 41):
+            await branch.record_turn(numbered(turn))
+            if turn % 8 == 0:
+                await branch.put_artifact(f"notes {turn}", name="notes.txt")
+                await compact_all(pool, branch.branch_uuid, POLICY)
+
+    writing = asyncio.create_task(write())
+    looked = 0
+    while not writing.done():
+        assert (await branch.verify()).findings == ()
+        looked += 1
+    await writing
+    assert looked > 3
+
+
+class Renamed(ExtractiveSummarizer):
+    """Makes the same summaries by another recipe."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    @property
+    def recipe(self) -> str:
+        return self._name
+
+    async def summarize(self, request: SummaryRequest) -> SummaryDraft:
+        draft = await super().summarize(request)
+        return draft.model_copy(update={"text": f"{draft.text} By {self._name}."})
