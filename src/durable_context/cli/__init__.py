@@ -17,6 +17,7 @@ from durable_context.cli import (
     import_command,
     pause_command,
     pin_command,
+    rebuild_command,
     replay_command,
     revert_command,
     schedules_command,
@@ -44,6 +45,7 @@ app.command(rich_help_panel=CONTROL)(revert_command.revert)
 app.command(rich_help_panel=CONTROL)(pin_command.pin)
 app.command(rich_help_panel=CONTROL)(pin_command.unpin)
 app.command(rich_help_panel=CONTROL)(compact_command.compact)
+app.command(rich_help_panel=CONTROL)(rebuild_command.rebuild)
 app.command(rich_help_panel=CONTROL)(pause_command.pause)
 app.command(rich_help_panel=CONTROL)(pause_command.resume)
 app.command(rich_help_panel=CONTROL)(verify_command.verify)
