@@ -13,6 +13,7 @@ from durable_context.database import Pool
 from durable_context.summarizers import Summarizer
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from workflows.compaction import Compaction
+from workflows.rebuild import Rebuild
 
 
 @asynccontextmanager
@@ -24,8 +25,11 @@ async def default_worker(
     compactions = Worker(
         temporal,
         task_queue=COMPACTION_TASK_QUEUE,
-        workflows=[Compaction],
-        activities=[activities.plan, activities.commit, activities.index],
+        workflows=[Compaction, Rebuild],
+        activities=[
+            *(activities.plan, activities.commit, activities.index),
+            *(activities.plan_rebuild, activities.replace),
+        ],
     )
     summaries = Worker(
         temporal,
