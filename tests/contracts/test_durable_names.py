@@ -13,18 +13,21 @@ from durable_context.offload import OffloadParameters
 from workflows.compaction import Compaction
 
 FIELDS = {
-    "CompactionRequest": "tenant branch_uuid policy reason label pending summary_task_queue",
+    "CompactionRequest": "tenant branch_uuid policy reason label pending summary_task_queue"
+    " focus_id",
+    "CompactNow": "focus_id",
     "CompactionResult": "passes checkpoint_turn tokens_before tokens_after degraded from_turn"
-    " recipe made_by attempts more artifacts",
+    " recipe made_by attempts more artifacts paused",
     "CompactionProgress": "phase passes checkpoint_turn requested covered",
     "TurnHint": "turn_no",
-    "PlanRequest": "tenant branch_uuid policy reason",
+    "PlanRequest": "tenant branch_uuid policy reason focus_id",
     "NodeRange": "level from_turn to_turn",
     "TurnRange": "from_turn to_turn",
     "Plan": "nodes compaction_id checkpoint_turn tokens_before artifacts paused unindexed",
     "ArtifactsRequest": "tenant branch_uuid turns policy compaction_id skip",
     "ArtifactsResult": "summarized degraded failed more",
-    "SummarizeRequest": "tenant branch_uuid compaction_id node policy drafts",
+    "SummarizeRequest": "tenant branch_uuid compaction_id node policy drafts anew may_degrade"
+    " summarizers",
     "SummarizeResult": "summary_id made_by recipe degraded reused tokens_before tokens_after"
     " attempts",
     "CommitRequest": "tenant branch_uuid compaction_id checkpoint_turn summary_ids policy",
