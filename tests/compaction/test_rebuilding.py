@@ -3,13 +3,16 @@ seen of it.
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
 import asyncpg
 import pytest
 
-from durable_context import Branch, Budget, CompactionPolicy, ContextClient
+from durable_context import Branch, Budget, CompactionPolicy, ContextClient, PreparedContext
+from durable_context.compaction.compactor import Compactor
+from durable_context.compaction.focus import focused_recipe, store_focus
 from durable_context.database import Pool
 from durable_context.errors import StalePlan
 from durable_context.models import Summary
@@ -53,6 +56,7 @@ def ranges(nodes: tuple[Summary, ...]) -> list[tuple[int, int, int]]:
 
 async def check(branch: Branch) -> None:
     prepared = await branch.prepare("Where is it?", budget=BUDGET)
+    assert isinstance(prepared, PreparedContext)
     check_coverage(prepared, (await branch.inspect()).head_turn)
 
 
@@ -364,6 +368,57 @@ async def test_a_prompt_never_falls_between_what_was_and_what_is(
     await RebuildSteps(pool, branch.branch_uuid, Told(), policy=POLICY).all()
     done.set()
     assert await looking > 0
+
+
+async def test_a_rebuild_asks_the_summarizers_that_it_names(branch: Branch, pool: Pool) -> None:
+    await compacted(branch, pool, 7, Told())
+    asked: list[Sequence[str]] = []
+
+    def make(specs: Sequence[str]) -> Told:
+        asked.append(specs)
+        return Told("model:other/1")
+
+    steps = RebuildSteps(
+        *(pool, branch.branch_uuid, Told(), "rebuild", POLICY), summarizers=("model:other:one",)
+    )
+    steps.compactor = Compactor(pool, Told(), make_summarizer=make)
+    assert await steps.all() == [(0, [(1, 6)])]
+    assert set(asked) == {("model:other:one",)}
+    [node] = await branch.summaries()
+    assert node.recipe == node.made_by == "model:other/1"
+
+
+async def test_what_is_kept_in_view_is_in_the_recipe_and_outlives_an_upgrade(
+    branch: Branch, pool: Pool
+) -> None:
+    await compacted(branch, pool, 7, Told())
+    focus_id = await store_focus(pool, "default", branch.branch_uuid, "the depots")
+    told = Told()
+    steps = RebuildSteps(*(pool, branch.branch_uuid, told, "rebuild", POLICY), focus_id=focus_id)
+    assert await steps.all() == [(0, [(1, 6)])]
+    assert [asked.focus for asked in told.asked] == ["the depots"]
+    [node] = await branch.summaries()
+    assert node.recipe == focused_recipe(told.recipe, "the depots")
+    assert not await RebuildSteps(pool, branch.branch_uuid, told, policy=POLICY).all()
+    newer = Told("model:told/2")
+    assert await RebuildSteps(pool, branch.branch_uuid, newer, policy=POLICY).all()
+    [node] = await branch.summaries()
+    assert node.recipe == focused_recipe("model:told/2", "the depots")
+
+
+async def test_what_was_replaced_is_found_by_what_stands_for_it(branch: Branch, pool: Pool) -> None:
+    await compacted(branch, pool, 25)
+    await RebuildSteps(pool, branch.branch_uuid, Told(), policy=POLICY).all()
+    current = {str(node.summary_id) for node in await branch.summaries()}
+    prepared = await branch.prepare("What about SHP-0009, order 1009?", budget=BUDGET)
+    assert isinstance(prepared, PreparedContext)
+    named = {
+        source
+        for block in prepared.manifest.blocks
+        if block.kind == "retrieved"
+        for source in block.source_ids
+    }
+    assert named and named <= current
 
 
 async def test_each_statement_asks_for_the_tenant(branch: Branch, pool: Pool) -> None:
