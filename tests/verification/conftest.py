@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from durable_context import Branch, ContextClient, ContextEvent
+from durable_context.artifacts.contents import ContentStore
 from durable_context.cli import app
 from durable_context.database import create_pool
 from durable_context.verification.findings import Finding, Verified
@@ -64,6 +65,11 @@ async def database_url(postgres: PostgresServer, harbour: Harbour) -> AsyncItera
 def objects(harbour: Harbour, tmp_path: Path) -> Path:
     """A copy of the object store."""
     return shutil.copytree(harbour.objects, tmp_path / "objects")
+
+
+@pytest.fixture
+def contents(objects: Path) -> ContentStore:
+    return ContentStore(objects.as_uri(), inline_limit=INLINE_LIMIT)
 
 
 @pytest.fixture

@@ -9,7 +9,12 @@ from durable_context import ContextEvent
 from durable_context.cli.output import one_line
 from durable_context.cli.times import moment
 
-_STYLES = {"compaction_failed": "red", "over_budget": "red", "compaction_skipped": "yellow"}
+_STYLES = {
+    "compaction_failed": "red",
+    "over_budget": "red",
+    "damaged": "red",
+    "compaction_skipped": "yellow",
+}
 
 
 def event_line(event: ContextEvent, *, iso: bool) -> Text:

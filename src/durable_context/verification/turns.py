@@ -8,6 +8,7 @@ from durable_context.verification.subject import Look, Subject
 
 PAGE = 100
 """Turns that one statement looks at: their contents are hashed by the database, and stay there."""
+LAST = 2**31 - 1
 
 _BASE = """
 select t.turn_no, t.head_tokens, t.open_run_turn from durable_context.visible_turns t
@@ -16,10 +17,19 @@ where t.tenant = $1 and t.seen_by = $2 and t.turn_no = $3
 
 # Rows of before there was a stored hash: whether the messages have the hash of what was recorded,
 # which is something else where artifacts were taken out of them.
-_PAGE = f"""
+# Bounded by numbers, not by a limit: or the planner, which knows nothing of a branch, sorts the
+# rest of it for each page.
+_PAGE = """
+with artifacts as materialized (
+    select a.turn_no, count(*) as artifacts, bool_or(a.source in ('message', 'part')) as views
+    from durable_context.artifacts a
+    where a.tenant = $1 and a.branch_uuid = $2 and a.turn_no between $3 and $4
+        and a.source <> 'put'
+    group by a.turn_no
+)
 select t.turn_no, t.stored_tokens, t.head_tokens, t.open_run_turn, t.artifact_count,
     t.token_count, (select coalesce(sum(n), 0) from unnest(t.message_tokens) n) as counted,
-    a.artifacts, a.views,
+    coalesce(a.artifacts, 0) as artifacts, coalesce(a.views, false) as views,
     t.stored_hash = durable_context.hash_of(
         encode(t.content_hash, 'hex'), t.messages::text, t.views::text, t.digest, t.ledger::text
     ) as stored,
@@ -27,15 +37,13 @@ select t.turn_no, t.stored_tokens, t.head_tokens, t.open_run_turn, t.artifact_co
         t.outcome || '|' || case when t.continues then 'True' else 'False' end || '|'
         || t.messages::text, 'UTF8'
     )) as content
-from durable_context.turns t cross join lateral (
-    select count(*) as artifacts,
-        coalesce(bool_or(a.source in ('message', 'part')), false) as views
-    from durable_context.artifacts a
-    where a.tenant = t.tenant and a.branch_uuid = t.branch_uuid and a.turn_no = t.turn_no
-        and a.source <> 'put'
-) a
+from durable_context.turns t left join artifacts a on a.turn_no = t.turn_no
+where t.tenant = $1 and t.branch_uuid = $2 and t.turn_no between $3 and $4
+order by t.turn_no
+"""
+_NEXT = """
+select min(t.turn_no) as turn_no from durable_context.turns t
 where t.tenant = $1 and t.branch_uuid = $2 and t.turn_no > $3
-order by t.turn_no limit {PAGE}
 """
 
 _PARTS = """
@@ -75,12 +83,14 @@ class TurnsOf:
         subject = self._look.subject
         before = await self._base()
         last = before.turn_no
-        while rows := await self._look.rows(_PAGE, last):
+        while (first := (await self._look.row(_NEXT, last))["turn_no"]) is not None:
+            last = min(first + PAGE - 1, LAST)
+            rows = await self._look.rows(_PAGE, first, last)
             for row in rows:
                 for finding in self._of_turn(row, before):
                     yield finding
                 before = Counted(row["turn_no"], row["head_tokens"], row["open_run_turn"])
-            for row in await self._look.rows(_PARTS, last + 1, before.turn_no):
+            for row in await self._look.rows(_PARTS, first, last):
                 yield subject.finding(
                     "prompt_parts_hash",
                     "prompt parts with their hash",
@@ -88,7 +98,6 @@ class TurnsOf:
                     turns=(row["from_turn"], row["to_turn"]),
                     ids=[row["hash"]],
                 )
-            last = before.turn_no
             self.turns += len(rows)
         for finding in _of_head(subject, before):
             yield finding
