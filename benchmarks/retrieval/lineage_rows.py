@@ -57,10 +57,10 @@ where b.tenant = $1 and b.branch_uuid = $2
 _NODES = """
 insert into durable_context.summaries (
     summary_id, tenant, branch_uuid, level, from_turn, to_turn, recipe, input_hash, state,
-    headline, text, token_count, input_tokens, covered_tokens, made_by
+    headline, text, token_count, input_tokens, covered_tokens, made_by, published_in
 )
 select r.summary_id, $1, $2, r.level, r.from_turn, r.to_turn, 'bulk', sha256(''), 'current',
-    r.headline, r.text, 1 + length(r.text) / 4, 1, 1, 'bulk'
+    r.headline, r.text, 1 + length(r.text) / 4, 1, 1, 'bulk', 0
 from json_to_recordset($3::text::json) r (
     summary_id uuid, level smallint, from_turn integer, to_turn integer, headline text, text text
 )
