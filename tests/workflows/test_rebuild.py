@@ -270,7 +270,8 @@ async def test_a_thousand_summaries_are_upgraded_while_turns_are_recorded_and_pr
     orchestration: Orchestration,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    policy = POLICY.model_copy(update={"segment_turns": 1, "fan_out": 4})
+    patient = {"worker_lost_after": timedelta(seconds=30), "passes_per_run": 100}
+    policy = POLICY.model_copy(update=patient | {"segment_turns": 1, "fan_out": 4})
     await degraded_at_once(branch, pool, 760, policy)
     before = await branch.summaries()
     assert len(before) >= 1_000 and all(node.degraded for node in before)

@@ -30,7 +30,7 @@ def checkpoint_after(
     if leaf.level != 0 or leaf.from_turn != covered + 1:
         raise StalePlan(f"the node of turns {leaf.from_turn}-{leaf.to_turn} follows {covered}")
     frontier = next_frontier(older, nodes)
-    _check_cover(frontier)
+    check_cover(frontier)
     entries = merge_ledgers(previous.ledger if previous else (), ledger)
     rendered = render_checkpoint(frontier, entries, counter=counter, policy=policy)
     return NewCheckpoint(
@@ -47,7 +47,8 @@ def checkpoint_after(
     )
 
 
-def _check_cover(frontier: Sequence[Summary]) -> None:
+def check_cover(frontier: Sequence[Summary]) -> None:
+    """Raises StalePlan unless each turn up to the last is there once."""
     next_turn = 1
     for node in frontier:
         if node.from_turn != next_turn:

@@ -11,6 +11,7 @@ import asyncpg
 
 from durable_context import stored_json
 from durable_context.compaction.accounting import Figures, figures, store_figures
+from durable_context.compaction.checkpoints import check_cover
 from durable_context.compaction.publishing import OVERLAP
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts.rebuild import ReplaceRequest, ReplaceResult
@@ -140,6 +141,7 @@ class Replacing:
         older = await self._store.frontier(head.checkpoint_turn) if newest else []
         known = await self._store.replaced(self._request.drafts)
         frontier = _with(older, drafts, known)
+        check_cover(frontier)
         rendered = changed = None
         if newest and [node.summary_id for node in frontier] != list(newest.frontier):
             counter, policy = self._counters(head.encoding), self._request.policy
