@@ -168,19 +168,21 @@ async def test_a_fact_that_a_view_cuts_out_of_its_raw_turn_is_shown(client: Cont
 async def test_no_budget_shortens_a_pin_and_the_refusal_names_it(client: ContextClient, pool: Pool):
     branch = await client.open_branch("c")
     await branch.record_turn(chat("What was agreed?", f"{AGREED} {'and so on ' * 300}"))
-    await record(branch, 2, 30)
+    await record(branch, 2, 29)
+    last = "Row after row of it all. " * 40
+    await branch.record_turn(chat("Read it all to me.", last))
     await compact_all(pool, branch.branch_uuid)
     free = await branch.prepare("And now?", budget=Budget(max_tokens=1))
     await branch.pin(1)
     await branch.pin(30)  # raw in a wide prompt
     exceeded = await branch.prepare("And now?", budget=Budget(max_tokens=1))
     assert isinstance(free, BudgetExceeded) and isinstance(exceeded, BudgetExceeded)
-    assert pinned_blocks(exceeded)[0] == 1
+    assert pinned_blocks(exceeded) == [1]  # raw, turn 30 costs less than twice
     assert exceeded.smallest > free.smallest + 900
     assert sum(b.token_count for b in exceeded.blocks) + 3 == exceeded.smallest
     smallest = await prompt_of(branch, budget=Budget(max_tokens=exceeded.smallest))
     assert smallest.token_count == exceeded.smallest
-    for part in (AGREED, "Shipment SHP-0030 left the depot in Rotterdam on day 30"):
+    for part in (AGREED, last.strip()):
         assert str(smallest.messages).count(repr(part)[1:-1]) == 1
     refused = await branch.prepare("And now?", budget=Budget(max_tokens=exceeded.smallest - 1))
     assert refused == exceeded.model_copy(update={"limit": exceeded.smallest - 1})
