@@ -13,15 +13,23 @@ from durable_context.artifacts.contents import ContentStore
 from durable_context.contracts.sweep import SWEEP, SweepPosition, SweepRequest
 from durable_context.database import Pool
 from durable_context.sweeps.sweep import Sweeping
+from durable_context.sweeps.sweeping import ONE_RUN
 
 
 class SweepActivities:
-    """`recipe`: by which the worker's summarizer makes summaries now."""
+    """`recipe`: by which the worker's summarizer makes summaries now. `lasts`: of one call."""
 
-    def __init__(self, pool: Pool, recipe: str, contents: ContentStore | None = None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        recipe: str,
+        contents: ContentStore | None = None,
+        lasts: timedelta = ONE_RUN,
+    ) -> None:
         self._pool = pool
         self._recipe = recipe
         self._contents = contents or ContentStore()
+        self._lasts = lasts
 
     @activity.defn(name=SWEEP)
     async def sweep(self, request: SweepRequest) -> SweepPosition:
@@ -36,6 +44,7 @@ class SweepActivities:
             info.task_queue,
             recipe=self._recipe,
             contents=self._contents,
+            lasts=self._lasts,
         )
 
         def tell(position: SweepPosition) -> None:

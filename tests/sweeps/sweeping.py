@@ -31,6 +31,7 @@ from durable_context.schedules import ScheduleSettings
 from durable_context.summarizers import Summarizer
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.sweeps.schedule_calls import ScheduleCalls
+from durable_context.sweeps.sweeping import ONE_RUN
 from tests.workflows.orchestration import QUICK
 from worker.service import SANDBOX
 from workflows.compaction import Compaction
@@ -72,11 +73,12 @@ class Sweeps:
         pool: Pool,
         summarizer: Summarizer | None = None,
         contents: ContentStore | None = None,
+        lasts: timedelta = ONE_RUN,
     ) -> AsyncIterator[None]:
         summarizer = summarizer or ExtractiveSummarizer()
         compactor = Compactor(pool, summarizer, contents=contents)
         activities = CompactionActivities(compactor)
-        sweeps = SweepActivities(pool, summarizer.recipe, contents)
+        sweeps = SweepActivities(pool, summarizer.recipe, contents, lasts)
         rebuilds = RebuildActivities(compactor)
         steps = Worker(
             self.client,
@@ -98,13 +100,15 @@ class Sweeps:
         async with steps, summaries:
             yield
 
-    async def fired(self, kind: SweepKind) -> SweepResult:
-        """Of the schedule's first sweep, which Temporal starts by itself or was triggered to."""
+    async def fired(self, kind: SweepKind, nth: int = 0) -> SweepResult:
+        """Of the schedule's first sweep, or a later one (from 0), which Temporal starts by itself
+        or was triggered to.
+        """
         handle = self.client.get_schedule_handle(schedule_id(kind, self.task_queue))
-        async with asyncio.timeout(30):
-            while not (actions := (await handle.describe()).info.recent_actions):
+        async with asyncio.timeout(45):
+            while len(actions := (await handle.describe()).info.recent_actions) <= nth:
                 pass
-            action = actions[0].action
+            action = actions[nth].action
             assert isinstance(action, ScheduleActionExecutionStartWorkflow)
             started = self.client.get_workflow_handle(action.workflow_id, result_type=SweepResult)
             return await started.result()

@@ -11,8 +11,9 @@ from temporalio.client import WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from durable_context import ContextClient
-from durable_context.contracts.sweep import SweepPosition, SweepResult
+from durable_context.contracts.sweep import SweepKind, SweepPosition, SweepRequest, SweepResult
 from durable_context.database import Pool
+from durable_context.schedules import ScheduleSettings
 from durable_context.sweeps.sweeping import BATCH
 from tests.sweeps.stalling_worker import SweepWorkerSetup
 from tests.sweeps.sweeping import Sweeps
@@ -22,6 +23,13 @@ from tests.workflows.orchestration import QUICK, record
 LAGGING = BATCH + 20
 PATIENT = QUICK.model_copy(update={"worker_lost_after": timedelta(seconds=3)})
 """So that a busy machine does not lose the second worker, too."""
+
+
+class HastySettings(ScheduleSettings):
+    """The time of a sweep is over when it begins."""
+
+    def request(self, kind: SweepKind, every: timedelta) -> SweepRequest:
+        return super().request(kind, every).model_copy(update={"longest": timedelta(0)})
 
 
 @asynccontextmanager
@@ -70,3 +78,23 @@ async def test_a_sweep_goes_on_from_its_heartbeat_when_its_worker_is_killed(
     # The five of the second batch run already; none of the first was asked again.
     assert result.counts.scanned == result.counts.due == LAGGING
     assert (result.counts.started, result.counts.running) == (LAGGING - 5, 5)
+
+
+async def test_a_sweep_whose_time_is_over_is_gone_on_with_by_the_schedule_s_next_one(
+    client: ContextClient, pool: Pool, sweeps: Sweeps
+) -> None:
+    for number in range(BATCH + 2):
+        branch = await client.open_branch(f"talk-{number}")
+        await record(branch, QUICK.segment_turns + QUICK.keep_raw_turns)
+    settings = HastySettings.model_validate(sweeps.settings().model_dump())
+    async with sweeps.worker(pool, lasts=timedelta(0)):
+        await sweeps.schedules.apply(settings)
+        await sweeps.schedules.trigger("catch-up")
+        first = await sweeps.fired("catch-up")
+        await sweeps.schedules.trigger("catch-up")
+        second = await sweeps.fired("catch-up", 1)
+        await sweeps.schedules.trigger("catch-up")
+        third = await sweeps.fired("catch-up", 2)
+    assert (first.counts.started, first.left_at != "") == (BATCH, True)
+    assert (second.counts.started, second.left_at) == (2, "")
+    assert third.counts.scanned >= BATCH

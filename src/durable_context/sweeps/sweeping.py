@@ -36,7 +36,7 @@ async def sweep_branches(
             position = SweepPosition(after=str(batch[-1].branch_uuid), counts=counts)
             seen = batch[-1].nth
             tell(position)
-            if time.monotonic() >= until:
+            if time.monotonic() >= until and batch[-1] is not page.due[-1]:
                 return position
         counts = counted(position.counts, page.rows - seen, [])
         position = SweepPosition(after=str(page.after), counts=counts, is_done=page.is_last)
