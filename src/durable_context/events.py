@@ -59,7 +59,8 @@ class ContextEvent(Value):
     prompt's blocks and reductions; over_budget limit, required, smallest; offloaded and put handle,
     source, name, version, media_type, size, token_count; compactions compaction_id, from_turn,
     to_turn, reason, attempts (finished ones), recipe, tokens_before, tokens_after, error; reverted
-    from_turn, to_turn, checkpoint_id, nodes_rejected, checkpoints_rejected, restored, because.
+    from_turn, to_turn, checkpoint_id, nodes_rejected, checkpoints_rejected, restored, because;
+    damaged check, severity, from_turn, to_turn, ids, expected, found.
     """
 
     conversation_id: str

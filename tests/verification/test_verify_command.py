@@ -35,8 +35,10 @@ async def test_damage_ends_with_1_and_names_the_place(
         ("node_hash", 3),
         ("node_input", 1),
     }
-    events = await durable_context("events", "harbour", "--json")
-    assert [line for line in events.out.splitlines() if '"damaged"' in line][1:] != []
+    events = await durable_context("events", "harbour")
+    lines = [line for line in events.out.splitlines() if "damaged" in line]
+    assert len(lines) == 2
+    assert "check node_hash · severity error · from turn 3 · to turn 4" in lines[0]
 
 
 async def test_what_is_left_over_ends_with_1_too(

@@ -36,6 +36,8 @@ def _facts(data: Mapping[str, Any]) -> Iterator[str]:
         elif isinstance(value, dict):
             parts = cast(dict[str, Any], value)
             yield f"{word}: {', '.join(f'{kind} {_shown(part)}' for kind, part in parts.items())}"
+        elif isinstance(value, list):
+            yield f"{word} {', '.join(map(_shown, cast(list[object], value)))}"
         else:
             yield f"{word} {_shown(value)}"
 
