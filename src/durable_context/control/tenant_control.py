@@ -155,8 +155,8 @@ class TenantControl:
         nothing else names of its contents.
 
         Whoever records to one of them gets UnknownBranch. A large content that was written within
-        the last hour stays until a later `gc`. Raises UnknownBranch if there is none, InvalidId,
-        ArtifactStoreUnavailable.
+        the last hour stays until a later `gc`, and so do all when ArtifactStoreUnavailable is
+        raised: the conversation is gone by then. Raises UnknownBranch if there is none, InvalidId.
         """
         check_ids(conversation_id=conversation_id)
         shared = self._resources
