@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from durable_context import Branch, Budget, ContextClient
+from durable_context import Branch, Budget, ContextClient, PreparedContext
 from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import CommitRequest, PlanRequest, SummarizeRequest
 from durable_context.control.pausing import Pausing
@@ -100,7 +100,8 @@ async def test_turns_are_recorded_and_prompts_prepared_as_before(
     before = await branch.prepare("And now?", budget=Budget(max_tokens=8_000))
     await branch.pause()
     prepared = await branch.prepare("And now?", budget=Budget(max_tokens=8_000))
-    assert prepared and before and prepared.messages == before.messages
+    assert isinstance(before, PreparedContext) and isinstance(prepared, PreparedContext)
+    assert prepared.messages == before.messages
     check_coverage(prepared, 14)
     turn = await branch.record_turn(numbered(15), prepared=prepared)
     assert turn.turn_no == 15
