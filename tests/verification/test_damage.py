@@ -221,6 +221,7 @@ OF_FORKS: dict[str, tuple[str, set[Place]]] = {
             ("lineage", None, None),
             *[("branch_artifacts", None, None), ("turn_tokens", 14, 14), ("node_cover", 1, 10)],
             *[("checkpoint_cover", 1, turn) for turn in (8, 12, 14)],
+            *[("pin_turn", 3, 3), ("pin_turn", 7, 7)],
         },
     ),
     "an earlier fork turn": (
@@ -312,7 +313,7 @@ async def test_rows_of_no_branch_are_found(client: ContextClient, child: Branch,
     found = next(one for one in await verified(client) if one.branch_uuid is None).findings
     assert {one.expected.removeprefix("the branch of ") for one in found} == {
         *("turns", "summaries", "checkpoints", "compactions", "indexed_documents", "lineage"),
-        *("events", "postings"),
+        *("events", "pins", "postings"),
     }
     assert {one.ids for one in found} == {(str(child.branch_uuid),)}
     assert {(one.check, one.severity) for one in found} == {("orphan_row", "warning")}

@@ -38,7 +38,7 @@ async def test_damage_ends_with_1_and_names_the_place(
     events = await durable_context("events", "harbour")
     lines = [line for line in events.out.splitlines() if "damaged" in line]
     assert len(lines) == 2
-    assert "check node_hash · severity error · from turn 3 · to turn 4" in lines[0]
+    assert "check node_hash · from turn 3 · to turn 4 · ids " in lines[0]
 
 
 async def test_what_is_left_over_ends_with_1_too(
@@ -47,12 +47,15 @@ async def test_what_is_left_over_ends_with_1_too(
     damage: Damage,
 ):
     await damage(
-        "insert into durable_context.pins (tenant, branch_uuid, turn_no) values ('default', $1, 9)"
+        "insert into durable_context.pins (tenant, branch_uuid, turn_no) values ('default', $1, 12)"
         " returning 1",
         branch,
     )
     assert (await durable_context("verify")).code == 0
-    await damage("update durable_context.pins set turn_no = 99 where branch_uuid = $1", branch)
+    await damage(
+        "update durable_context.pins set turn_no = 99 where branch_uuid = $1 and turn_no = 12",
+        branch,
+    )
     shown = await durable_context("verify")
     assert shown.code == 1 and "0 damaged, 1 left over or stuck; 1 new." in shown.out
 
