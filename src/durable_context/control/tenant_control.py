@@ -176,7 +176,8 @@ class TenantControl:
         the client's policy, the furthest first.
 
         `after` is that of the page before; a branch that moves meanwhile may be missed or come
-        twice. A page looks at all branches: 0.2 s for 100,000. Raises InvalidArgument, InvalidId.
+        twice. A page looks at all branches, 0.2 s for 100,000, and the totals, which come with the
+        first one, at all compactions, 0.8 s. Raises InvalidArgument, InvalidId.
         """
         check_limit(limit)
         if conversation_id is not None:
