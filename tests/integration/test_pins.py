@@ -434,3 +434,13 @@ async def test_the_manifest_of_a_prompt_with_pins_is_kept_with_its_turn(
     await branch.record_turn(chat("And now?", "Well."), prepared=prepared)
     [prepared_event] = [e async for e in branch.events() if e.kind == "prepared"]
     assert "pinned" in json.dumps(prepared_event.data)
+
+
+async def test_a_prompt_does_not_call_stable_what_a_pin_will_move(client: ContextClient):
+    branch = await client.open_branch("c")
+    await record(branch, 1, 12)
+    free = await prompt_of(branch)
+    await branch.pin(11)
+    before = await prompt_of(branch)
+    assert before.messages == free.messages
+    assert before.manifest.stable_prefix_tokens == 0 < free.manifest.stable_prefix_tokens
