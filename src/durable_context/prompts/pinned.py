@@ -15,7 +15,7 @@ from durable_context.prompts.blocks import Exchange, Parts, PinnedSection
 from durable_context.prompts.rendering import FOOT, PINNED_HEAD, turns_label
 from durable_context.prompts.retrieved import Retrieved, RetrievedNode, RetrievedTurn
 from durable_context.prompts.state import PinnedTurn, TailTurn
-from durable_context.text import clean, message_text, section
+from durable_context.text import clean, message_text, one_line, section
 from durable_context.tokens import token_counter
 from durable_context.turns.ledger import ledger_line
 from durable_context.turns.messages import call_text
@@ -74,7 +74,7 @@ def _sections(kept: Kept, open_run_turn: int | None, encoding: str) -> Iterator[
     in_raw = _least_text(kept.raw) if kept.raw else ""
     in_turn = _least_text(kept.shown) if kept.shown else ""
     for kind, value in facts:
-        text = f"{turns_label(turn_no, turn_no)} {ledger_line(kind, value)[2:]}"
+        text = f"{turns_label(turn_no, turn_no)} {one_line(ledger_line(kind, value)[2:])}\n"
         yield _section(turn_no, text, encoding, value not in in_raw, value not in in_turn)
     if kept.shown is not None:
         in_task = turn_no == open_run_turn and kept.raw is None
