@@ -23,10 +23,10 @@ from durable_context.cli.output import console, plain, print_json
 from durable_context.cli.replay import compactions_of
 from durable_context.cli.replay_model import ReplayOptions
 from durable_context.cli.replay_run import (
-    REPLAY_POLICY,
     Replay,
     complain_of_failures,
     print_replay,
+    replay_policy,
     run_replay,
 )
 from durable_context.contracts import compaction_workflow_id
@@ -115,7 +115,7 @@ async def _show(
     async with await ContextClient.connect(
         stack.database_url,
         temporal=stack.temporal_address,
-        policy=REPLAY_POLICY,
+        policy=replay_policy(),
         artifact_url=stack.artifact_url,
     ) as client:
         replay = await run_replay(
