@@ -193,7 +193,7 @@ async def test_indexing_twice_at_once_makes_the_same_index(client: ContextClient
 
 async def _rows(pool: Pool, table: str, branch: Branch) -> list[Any]:
     rows = await pool.fetch(
-        f"select to_jsonb(t) - '{branch_uuid,summary_id}'::text[] as row from durable_context.{table} t"
+        f"select to_jsonb(t) - '{branch_uuid, summary_id}'::text[] as row from durable_context.{table} t"
         " where t.branch_uuid = $1",
         branch.branch_uuid,
     )
