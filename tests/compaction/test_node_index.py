@@ -201,6 +201,7 @@ async def test_a_leaf_that_was_replaced_is_found_by_what_it_says_now(
     postings = await _postings(connection, branch)
     for table in ("indexed_documents", "postings"):
         await connection.execute(f"delete from durable_context.{table}")
+    await connection.execute("update durable_context.branches set indexed_publication = -1")
     await add_nodes(pool, "default", branch.branch_uuid, 24)
     again = await _postings(connection, branch)
     # Leaves after it count terms that it had before, too: their weights hardly differ.
@@ -262,6 +263,7 @@ async def test_a_document_that_does_not_say_what_it_was_made_from_is_made_anew(
     documents = await _documents(connection, branch)
     postings = await _postings(connection, branch)
     await connection.execute("update durable_context.indexed_documents set summary_id = null")
+    await connection.execute("update durable_context.branches set indexed_publication = -1")
     await add_nodes(pool, "default", branch.branch_uuid, 24)
     assert await _documents(connection, branch) == documents
     assert await _postings(connection, branch) == postings
@@ -303,6 +305,7 @@ async def _forget_after(connection: Connection, branch: Branch, turn: int) -> No
             branch.branch_uuid,
             turn,
         )
+    await connection.execute("update durable_context.branches set indexed_publication = -1")
 
 
 def _places(row: Any) -> list[int]:

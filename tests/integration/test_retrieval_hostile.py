@@ -181,6 +181,7 @@ async def test_indexing_twice_at_once_makes_the_same_index(client: ContextClient
             await pool.execute(
                 f"delete from durable_context.{table} where branch_uuid = $1", branch.branch_uuid
             )
+        await pool.execute("update durable_context.branches set indexed_publication = -1")
         await asyncio.gather(
             *(add_nodes(pool, "default", branch.branch_uuid, 60) for _ in range(attempts))
         )
@@ -193,7 +194,8 @@ async def test_indexing_twice_at_once_makes_the_same_index(client: ContextClient
 
 async def _rows(pool: Pool, table: str, branch: Branch) -> list[Any]:
     rows = await pool.fetch(
-        f"select to_jsonb(t) - '{branch_uuid, summary_id}'::text[] as row from durable_context.{table} t"
+        f"select to_jsonb(t) - array['branch_uuid', 'summary_id'] as row"
+        f" from durable_context.{table} t"
         " where t.branch_uuid = $1",
         branch.branch_uuid,
     )

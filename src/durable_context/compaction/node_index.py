@@ -14,6 +14,7 @@ AT_ONCE = 20
 UNINDEXED = """exists (
     select from durable_context.summaries s
     where s.tenant = b.tenant and s.branch_uuid = b.branch_uuid and s.state = 'current'
+        and s.published_in > b.indexed_publication
         and not exists (
             select from durable_context.indexed_documents d
             where d.branch_uuid = s.branch_uuid and d.to_turn = s.to_turn and d.level = s.level
@@ -29,6 +30,7 @@ with nodes as materialized (
     from durable_context.branches b
     join durable_context.summaries s on s.tenant = b.tenant and s.branch_uuid = b.branch_uuid
     where b.tenant = $1 and b.branch_uuid = $2 and s.state = 'current' and s.to_turn <= $3
+        and s.published_in > b.indexed_publication
         and not exists (
             select from durable_context.indexed_documents d
             where d.branch_uuid = $2 and d.to_turn = s.to_turn and d.level = s.level
@@ -37,22 +39,29 @@ with nodes as materialized (
     order by s.to_turn, s.level limit {AT_ONCE}
 ),"""
 
-# No index leads from a document to its postings, but what it was made from does to its terms.
+_REPLACED = """
+    delete from durable_context.indexed_documents d using nodes n
+    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no = 0
+        and d.to_turn = n.to_turn and d.level = n.level
+"""
+
 # A fork may find, by what its parent has rejected or replaced, what it still sees of it.
+_REJECTED = """
+    delete from durable_context.indexed_documents d
+    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no = 0 and d.to_turn > (
+        select coalesce(max(l.compacted_turn), 0) from durable_context.lineage l
+        where l.tenant = $1 and l.ancestor_uuid = $2 and l.depth > 0
+    ) and not exists (
+        select from durable_context.summaries s
+        where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'current'
+            and s.level = d.level and s.from_turn = d.from_turn and s.to_turn = d.to_turn
+    )
+"""
+
+# No index leads from a document to its postings, but what it was made from does to its terms.
 _FORGET = """
 gone as (
-    delete from durable_context.indexed_documents d
-    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no = 0 and (
-        exists (select from nodes n where n.to_turn = d.to_turn and n.level = d.level)
-        or d.to_turn > (
-            select coalesce(max(l.compacted_turn), 0) from durable_context.lineage l
-            where l.tenant = $1 and l.ancestor_uuid = $2 and l.depth > 0
-        ) and not exists (
-            select from durable_context.summaries s
-            where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'current'
-                and s.level = d.level and s.from_turn = d.from_turn and s.to_turn = d.to_turn
-        )
-    )
+    {deleted}
     returning d.to_turn, d.level, d.from_turn, d.summary_id
 ),
 terms as materialized (
@@ -182,8 +191,14 @@ posted as (
 select count(*) from nodes
 """
 
-_FORGET_OLD = _NEW_NODES + _FORGET
+_FORGET_REPLACED = _NEW_NODES + _FORGET.format(deleted=_REPLACED)
+_FORGET_REJECTED = "with" + _FORGET.format(deleted=_REJECTED)
 _ADD_NODES = _NEW_NODES + _MESSAGES + _COUNTED
+# Unless a later checkpoint is there by now, whose nodes were not looked at.
+_NOTE_INDEXED = """
+update durable_context.branches set indexed_publication = $3
+where tenant = $1 and branch_uuid = $2 and indexed_publication < $3 and checkpoint_turn <= $4
+"""
 
 
 async def add_nodes(pool: Pool, tenant: str, branch_uuid: UUID, to_turn: int) -> None:
@@ -192,17 +207,32 @@ async def add_nodes(pool: Pool, tenant: str, branch_uuid: UUID, to_turn: int) ->
 
     Idempotent: an indexed node is passed over. Interrupted, it keeps what it has done.
     """
+    target = (tenant, branch_uuid)
+    publication = await _publication(pool, *target)
     found = AT_ONCE
     while found == AT_ONCE:
         async with acquired(pool) as connection, connection.transaction():
-            await connection.execute(_FORGET_OLD, tenant, branch_uuid, to_turn)
-            found = await connection.fetchval(_ADD_NODES, tenant, branch_uuid, to_turn)
+            await connection.execute(_FORGET_REPLACED, *target, to_turn)
+            found = await connection.fetchval(_ADD_NODES, *target, to_turn)
+    async with acquired(pool) as connection:
+        await connection.execute(_NOTE_INDEXED, *target, publication, to_turn)
 
 
 async def forget_rejected(pool: Pool, tenant: str, branch_uuid: UUID) -> None:
     """Take what no node and no fork needs out of the index."""
     async with acquired(pool) as connection:
-        await connection.execute(_FORGET_OLD, tenant, branch_uuid, 0)
+        await connection.execute(_FORGET_REJECTED, tenant, branch_uuid)
+
+
+async def _publication(pool: Pool, tenant: str, branch_uuid: UUID) -> int:
+    async with acquired(pool) as connection:
+        found = await connection.fetchval(
+            "select publication from durable_context.branches"
+            " where tenant = $1 and branch_uuid = $2",
+            tenant,
+            branch_uuid,
+        )
+    return -1 if found is None else found
 
 
 async def unindexed(pool: Pool, tenant: str, branch_uuid: UUID) -> bool:

@@ -237,6 +237,10 @@ begin
     return new;
 end $$;
 
+-- Nodes up to this publication are in the index: a look for others need not pass them.
+alter table durable_context.branches add column indexed_publication bigint not null default -1;
+create index summaries_by_publication on durable_context.summaries (branch_uuid, published_in) where state = 'current';
+
 -- Which node an entry of the index was made from: another one is indexed anew.
 alter table durable_context.indexed_documents add column summary_id uuid;
 update durable_context.indexed_documents d set summary_id = s.summary_id
