@@ -291,13 +291,15 @@ class Branch(BranchControl):
         head = (await self._resources.branches.head(self.branch_uuid)).head_turn
         return (await self.turns(max(1, head - count + 1)))[-count:] if count else ()
 
-    async def summaries(self) -> tuple[Summary, ...]:
-        """Current nodes of the summary tree, by first turn, then level."""
-        return await self._store.summaries(self.branch_uuid)
+    async def summaries(self, *, replaced: bool = False) -> tuple[Summary, ...]:
+        """Nodes of the summary tree, by first turn, then level; with `replaced` those of the
+        branch, too, that others replaced or a revert rejected, as long as retention keeps them.
+        """
+        return await self._store.summaries(self.branch_uuid, replaced=replaced)
 
-    async def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """All checkpoints, oldest first."""
-        return await self._store.checkpoints(self.branch_uuid)
+    async def checkpoints(self, *, replaced: bool = False) -> tuple[Checkpoint, ...]:
+        """All checkpoints, oldest first; with `replaced` as in `summaries`."""
+        return await self._store.checkpoints(self.branch_uuid, replaced=replaced)
 
     async def compactions(self, limit: int = 20) -> tuple[Compaction, ...]:
         """The newest compactions, newest first. Raises InvalidArgument."""

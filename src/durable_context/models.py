@@ -28,6 +28,12 @@ LedgerKind = Literal[
 ]
 
 
+State = Literal["draft", "current", "superseded", "rejected"]
+"""Of a summary or checkpoint, in the branch that made it: `superseded` by another revision,
+`rejected` by a revert.
+"""
+
+
 class Value(BaseModel):
     """A frozen, closed model."""
 
@@ -130,11 +136,12 @@ class Summary(Value):
     covered_tokens: int
     usage: dict[str, Any] | None = None
     created_at: datetime
+    state: State = "current"
 
 
 class Checkpoint(Value):
     """The state of a branch at a turn: `frontier` holds summary ids, oldest first; `text` is what
-    prompts show.
+    prompts show. Another `revision` at the turn has other nodes in its frontier.
     """
 
     checkpoint_id: UUID
@@ -148,6 +155,8 @@ class Checkpoint(Value):
     artifact_handles: tuple[str, ...]
     schema_version: int
     created_at: datetime
+    revision: int = 1
+    state: State = "current"
 
 
 class Compaction(Value):

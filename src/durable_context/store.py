@@ -30,11 +30,11 @@ TURN_COLUMNS = (
 )
 SUMMARY_COLUMNS = (
     "summary_id, level, from_turn, to_turn, headline, text, token_count, recipe, made_by, revision,"
-    " degraded, input_tokens, covered_tokens, usage, created_at"
+    " degraded, input_tokens, covered_tokens, usage, created_at, state"
 )
 CHECKPOINT_COLUMNS = (
     "checkpoint_id, turn_no, parent_id, frontier, ledger, text, token_count, token_usage,"
-    " artifact_handles, schema_version, created_at"
+    " artifact_handles, schema_version, created_at, revision, state"
 )
 
 
@@ -148,25 +148,39 @@ class Store:
             )
         return tuple(turn_from_row(row) for row in rows)
 
-    async def summaries(self, branch_uuid: UUID) -> tuple[Summary, ...]:
-        """Current nodes of all levels that the branch sees, by first turn, then level."""
+    async def summaries(self, branch_uuid: UUID, *, replaced: bool = False) -> tuple[Summary, ...]:
+        """Nodes of all levels that the branch sees, by first turn, then level; with `replaced`
+        those of its own, too, that were replaced or rejected.
+        """
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
                 f"select {SUMMARY_COLUMNS} from durable_context.visible_summaries"
-                " where tenant = $1 and seen_by = $2 order by from_turn, level",
+                " where tenant = $1 and seen_by = $2"
+                f" union all select {SUMMARY_COLUMNS} from durable_context.summaries where $3"
+                " and tenant = $1 and branch_uuid = $2 and replaced_in is not null"
+                " and published_in is not null order by from_turn, level, created_at",
                 self._tenant,
                 branch_uuid,
+                replaced,
             )
         return tuple(summary_from_row(row) for row in rows)
 
-    async def checkpoints(self, branch_uuid: UUID) -> tuple[Checkpoint, ...]:
-        """All checkpoints that the branch sees, oldest first."""
+    async def checkpoints(
+        self, branch_uuid: UUID, *, replaced: bool = False
+    ) -> tuple[Checkpoint, ...]:
+        """All checkpoints that the branch sees, oldest first; with `replaced` those of its own,
+        too, that were replaced or rejected.
+        """
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
                 f"select {CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
-                " where tenant = $1 and seen_by = $2 order by turn_no",
+                " where tenant = $1 and seen_by = $2"
+                f" union all select {CHECKPOINT_COLUMNS} from durable_context.checkpoints where $3"
+                " and tenant = $1 and branch_uuid = $2 and replaced_in is not null"
+                " order by turn_no, revision",
                 self._tenant,
                 branch_uuid,
+                replaced,
             )
         return tuple(checkpoint_from_row(row) for row in rows)
 

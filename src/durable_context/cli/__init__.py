@@ -23,6 +23,7 @@ from durable_context.cli import (
     schedules_command,
     show_command,
     status_command,
+    tree_commands,
     verify_command,
 )
 from durable_context.cli.panels import CONTROL, LOOK, MOVE
@@ -39,6 +40,8 @@ app.command(rich_help_panel=LOOK)(branches_command.branches)
 app.command(rich_help_panel=LOOK)(artifact_command.artifact)
 app.command(rich_help_panel=LOOK)(events_command.events)
 app.command(rich_help_panel=LOOK)(compactions_command.compactions)
+app.command(rich_help_panel=LOOK)(tree_commands.checkpoints)
+app.command(rich_help_panel=LOOK)(tree_commands.summaries)
 app.command(rich_help_panel=LOOK)(diff_command.diff)
 app.add_typer(schedules_command.schedules, name="schedules", rich_help_panel=CONTROL)
 app.command(rich_help_panel=CONTROL)(revert_command.revert)
