@@ -19,8 +19,8 @@ from tests.compacting import compact_once
 from tests.sweeps.sweeping import Sweeps
 from tests.workflows.orchestration import QUICK, record
 
-NEVER_LONG = timedelta(0)
-AT_ONCE = RetentionPolicy(drafts_after=NEVER_LONG, compactions_after=NEVER_LONG, compactions_kept=1)
+NO_TIME = timedelta(0)
+AT_ONCE = RetentionPolicy(compactions_after=NO_TIME, compactions_kept=1)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_retention_that_is_interrupted_goes_on_with_the_tenant_it_was_at(
     position, taken = SweepPosition(), 0
     while not position.is_done:
         before = SweepPosition(after=position.after)
-        position = await sweep_retention(pool, contents, None, before, told.append, NEVER_LONG)
+        position = await sweep_retention(pool, contents, None, before, told.append, NO_TIME)
         taken += position.counts.found.get("compactions", 0)
     assert taken == 4
     assert any('"other"' in one.after for one in told)
@@ -147,7 +147,7 @@ async def test_verification_goes_on_from_its_position(
     position, calls = SweepPosition(), 0
     while not position.is_done:
         position = await sweep_verification(
-            pool, contents, None, position, lambda told: None, NEVER_LONG
+            pool, contents, None, position, lambda told: None, NO_TIME
         )
         calls += 1
     assert calls > 2
