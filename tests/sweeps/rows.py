@@ -5,9 +5,9 @@ import asyncpg
 _BRANCHES = """
 insert into durable_context.branches (
     tenant, conversation_id, branch_id, encoding, text_search, head_turn, head_tokens,
-    checkpoint_turn, checkpoint_tokens, last_turn_at
+    checkpoint_turn, checkpoint_tokens, indexed_publication, last_turn_at
 )
-select 'default', 'bulk-' || n, 'main', 'o200k_base', 'english', 8, 800, 6, 600,
+select 'default', 'bulk-' || n, 'main', 'o200k_base', 'english', 8, 800, 6, 600, 0,
     now() - interval '1 hour'
 from generate_series(1, $1) n
 """

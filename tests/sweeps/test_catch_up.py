@@ -141,6 +141,7 @@ async def test_what_was_published_and_not_indexed_is_indexed(
     await compact_all(pool, branch.branch_uuid, QUICK)
     await connection.execute("delete from durable_context.postings")
     await connection.execute("delete from durable_context.indexed_documents")
+    await connection.execute("update durable_context.branches set indexed_publication = -1")
     async with sweeps.worker(pool):
         result = await sweeps.sweep("catch-up")
         await sweeps.compacted(branch)

@@ -15,13 +15,8 @@ UNINDEXED = """exists (
     select from durable_context.summaries s
     where s.tenant = b.tenant and s.branch_uuid = b.branch_uuid and s.state = 'current'
         and s.published_in > b.indexed_publication
-        and not exists (
-            select from durable_context.indexed_documents d
-            where d.branch_uuid = s.branch_uuid and d.to_turn = s.to_turn and d.level = s.level
-                and d.artifact_no = 0 and d.summary_id = s.summary_id
-        )
 )"""
-"""A condition on `branches b`: a node of its own is not in the index, or as it was before."""
+"""A condition on `branches b`: nodes of its own were published since it was indexed."""
 
 _NEW_NODES = f"""
 with nodes as materialized (

@@ -5,40 +5,22 @@ hints of them were lost, Temporal was away, or they were imported.
 from datetime import timedelta
 from uuid import UUID
 
+from durable_context.compaction.node_index import UNINDEXED
 from durable_context.database import Pool
 from durable_context.policy import CompactionPolicy
 from durable_context.sweeps.paging import DUE_AND_LAST, PAGE, Page, fetch_page
 
 # An open run shows more tokens than are stored, and keeps some of its turns raw: the database errs
-# on the side of asking, and whoever starts the work looks closely. What is not indexed was made
-# lately, or is the newest leaf: whoever indexes takes the older ones first.
+# on the side of asking, and whoever starts the work looks closely.
 _LAGGING = f"""
 {PAGE},
 judged as materialized (
     select l.*,
         l.head_turn - $3 > l.checkpoint_turn
             and (l.head_turn - $3 - l.checkpoint_turn >= $4 or l.tail_tokens >= $5) as is_behind,
-        l.checkpoint_turn > 0 and exists (
-            select from (
-                (select s.summary_id, s.level, s.to_turn from durable_context.summaries s
-                where s.tenant = l.tenant and s.branch_uuid = l.branch_uuid and s.level = 0
-                    and s.state = 'current'
-                order by s.from_turn desc limit 1)
-                union all
-                select s.summary_id, s.level, s.to_turn from durable_context.summaries s
-                where s.tenant = l.tenant and s.branch_uuid = l.branch_uuid
-                    and s.state = 'current' and exists (
-                        select from durable_context.compactions k
-                        where k.tenant = l.tenant and k.branch_uuid = l.branch_uuid
-                            and k.started_at > now() - interval '1 day'
-                    )
-            ) n
-            where not exists (
-                select from durable_context.indexed_documents d
-                where d.tenant = l.tenant and d.branch_uuid = l.branch_uuid
-                    and d.to_turn = n.to_turn and d.level = n.level and d.artifact_no = 0
-                    and d.summary_id = n.summary_id
-            )
+        exists (
+            select from durable_context.branches b
+            where b.tenant = l.tenant and b.branch_uuid = l.branch_uuid and {UNINDEXED}
         ) as is_unindexed
     from looked_at l
 ),
