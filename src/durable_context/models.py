@@ -29,8 +29,8 @@ LedgerKind = Literal[
 
 
 State = Literal["draft", "current", "superseded", "rejected"]
-"""Of a summary or checkpoint, in the branch that made it: `superseded` by another revision,
-`rejected` by a revert.
+"""Of a summary or checkpoint: `superseded` by another revision, `rejected` by a revert. To a fork
+what it sees of its parent is `current`, whatever the parent has done since.
 """
 
 

@@ -28,14 +28,19 @@ TURN_COLUMNS = (
     "turn_no, turn_key, messages, token_count, outcome, continues, occurred_at, recorded_at,"
     " digest, ledger, usage, metadata"
 )
-SUMMARY_COLUMNS = (
+_SUMMARY = (
     "summary_id, level, from_turn, to_turn, headline, text, token_count, recipe, made_by, revision,"
-    " degraded, input_tokens, covered_tokens, usage, created_at, state"
+    " degraded, input_tokens, covered_tokens, usage, created_at"
 )
-CHECKPOINT_COLUMNS = (
+SUMMARY_COLUMNS = f"{_SUMMARY}, state"
+SEEN_SUMMARY_COLUMNS = f"{_SUMMARY}, 'current' as state"
+"""To whoever sees it, it is, whatever the branch that made it has done since."""
+_CHECKPOINT = (
     "checkpoint_id, turn_no, parent_id, frontier, ledger, text, token_count, token_usage,"
-    " artifact_handles, schema_version, created_at, revision, state"
+    " artifact_handles, schema_version, created_at, revision"
 )
+CHECKPOINT_COLUMNS = f"{_CHECKPOINT}, state"
+SEEN_CHECKPOINT_COLUMNS = f"{_CHECKPOINT}, 'current' as state"
 
 
 class Recorded(NamedTuple):
@@ -154,7 +159,7 @@ class Store:
         """
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                f"select {SUMMARY_COLUMNS} from durable_context.visible_summaries"
+                f"select {SEEN_SUMMARY_COLUMNS} from durable_context.visible_summaries"
                 " where tenant = $1 and seen_by = $2"
                 f" union all select {SUMMARY_COLUMNS} from durable_context.summaries where $3"
                 " and tenant = $1 and branch_uuid = $2 and replaced_in is not null"
@@ -173,7 +178,7 @@ class Store:
         """
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                f"select {CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
+                f"select {SEEN_CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
                 " where tenant = $1 and seen_by = $2"
                 f" union all select {CHECKPOINT_COLUMNS} from durable_context.checkpoints where $3"
                 " and tenant = $1 and branch_uuid = $2 and replaced_in is not null"
