@@ -217,10 +217,12 @@ class Compactor:
         made, it is made again.
         """
         for _ in range(PUBLISHED_MEANWHILE):
+            before = (await store.head()).publication
             try:
                 return await self._publish(store, request, nodes)
             except StalePlan:
-                if (await store.head()).checkpoint_turn != request.checkpoint_turn:
+                head = await store.head()
+                if head.publication == before or head.checkpoint_turn != request.checkpoint_turn:
                     raise
         return await self._publish(store, request, nodes)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from durable_context.compaction.source import NODES_HASH
 from durable_context.compaction.store import RunId
 from durable_context.contracts import NodeRange
 from durable_context.contracts.rebuild import PlannedNode, RebuildRequest
@@ -17,13 +18,10 @@ RECENT_TURNS: Final = 50
 """Turns whose prompts tell which nodes are read."""
 
 # A node is outdated, too, when it was made from nodes that others stand for by now: its hash is not
-# that of what it would be made from (durable_context.compaction.source).
+# that of what it would be made from.
 _DUE = f"""
 with inputs as (
-    select n.summary_id, sha256(int8send(5) || 'nodes'::bytea || string_agg(
-        int8send(octet_length(c.headline)) || convert_to(c.headline, 'UTF8')
-            || int8send(octet_length(c.text)) || convert_to(c.text, 'UTF8'),
-        ''::bytea order by c.from_turn)) as input_hash
+    select n.summary_id, {NODES_HASH} as input_hash
     from durable_context.summaries n
     join durable_context.visible_summaries c on c.tenant = n.tenant and c.seen_by = n.branch_uuid
         and c.level = n.level - 1 and c.from_turn >= n.from_turn and c.to_turn <= n.to_turn
@@ -56,6 +54,17 @@ where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'current' and s.level =
         select from tried where tried.from_turn = s.from_turn and tried.to_turn = s.to_turn
     )
 order by coalesce(r.times, 0) desc, s.to_turn desc
+"""
+
+# Whatever a revert takes back, it rejects something that was current.
+_WAS_REVERTED = """
+select exists (
+    select from durable_context.summaries s where s.tenant = $1 and s.branch_uuid = $2
+        and s.state = 'rejected' and s.published_in is not null and s.replaced_in > $3
+) or exists (
+    select from durable_context.checkpoints c where c.tenant = $1 and c.branch_uuid = $2
+        and c.state = 'rejected' and c.replaced_in > $3
+)
 """
 
 # An upgrade looks at what the node was made with a view to.
@@ -114,6 +123,13 @@ class DueNodes:
     async def now(self) -> datetime:
         async with acquired(self._pool) as connection:
             return await connection.fetchval("select clock_timestamp()")
+
+    async def was_reverted(self) -> bool:
+        """Whether the branch was, since this rebuild began."""
+        async with acquired(self._pool) as connection:
+            return await connection.fetchval(
+                _WAS_REVERTED, self._tenant, self._branch, self._request.since
+            )
 
     async def levels(self) -> int:
         async with acquired(self._pool) as connection:

@@ -12,6 +12,7 @@ import asyncpg
 
 from durable_context import stored_json
 from durable_context.compaction.accounting import Figures, store_figures
+from durable_context.compaction.source import NODES_HASH
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import StalePlan
 from durable_context.models import Checkpoint
@@ -21,6 +22,17 @@ OVERLAP = "DC002"
 """SQLSTATE of the database's refusal of nodes of one level that overlap."""
 MAX_HANDLES = 200
 """A checkpoint names the newest of what its own turns brought; its parents name what was before."""
+
+_OUTDATED = f"""
+select n.from_turn, n.to_turn from durable_context.summaries n cross join lateral (
+    select {NODES_HASH} as input_hash from durable_context.visible_summaries c
+    where c.tenant = $1 and c.seen_by = $2 and c.level = n.level - 1
+        and c.from_turn >= n.from_turn and c.to_turn <= n.to_turn
+) i
+where n.tenant = $1 and n.branch_uuid = $2 and n.summary_id = any($3::uuid[]) and n.level > 0
+    and i.input_hash is distinct from n.input_hash
+limit 1
+"""
 
 
 class NewCheckpoint(NamedTuple):
@@ -91,6 +103,9 @@ class Publications:
             raise StalePlan(f"something was published since publication {expected} of the branch")
 
     async def _make_current(self, connection: Connection, ids: Sequence[UUID]) -> None:
+        """Raises StalePlan where a node is not a draft any more, or merges others than those that
+        stand there now.
+        """
         rows = await connection.fetch(
             "update durable_context.summaries set state = 'current'"
             " where tenant = $1 and branch_uuid = $2 and summary_id = any($3::uuid[])"
@@ -101,6 +116,8 @@ class Publications:
         )
         if len(rows) != len(ids):
             raise StalePlan(f"of {len(ids)} planned nodes only {len(rows)} are drafts")
+        if outdated := await connection.fetchrow(_OUTDATED, self._tenant, self._branch, ids):
+            raise StalePlan("other nodes than were merged cover turns {}-{} now".format(*outdated))
 
     async def _insert_checkpoint(self, connection: Connection, new: NewCheckpoint) -> UUID:
         return await connection.fetchval(

@@ -64,13 +64,17 @@ class Rebuilding:
         self._store = CompactionStore(pool, request.tenant, request.branch_uuid)
 
     async def plan(self, by: RunId) -> RebuildPlan:
-        """The next batch. The first look of an upgrade takes over what ancestors replaced."""
+        """The next batch. The first look of an upgrade takes over what ancestors replaced; after
+        a revert nothing is due any more: nobody asked that for what stands there now.
+        """
         head = await self._store.head()
         if head.is_paused:
             return RebuildPlan(checkpoint_turn=head.checkpoint_turn, paused=True)
         if self._request.since is None:
             head = await self._begin(head)
         due = DueNodes(self._pool, self._request)
+        if await due.was_reverted():
+            return RebuildPlan(checkpoint_turn=head.checkpoint_turn)
         look = self._merges if self._request.reason == "merge" else self._outdated
         batch = await look(head, due)
         return RebuildPlan(

@@ -14,6 +14,12 @@ from durable_context.models import LedgerEntry, Summary, Turn
 from durable_context.store import Store
 from durable_context.turns.ledger import merge_ledgers
 
+NODES_HASH = """sha256(int8send(5) || 'nodes'::bytea || string_agg(
+        int8send(octet_length(c.headline)) || convert_to(c.headline, 'UTF8')
+            || int8send(octet_length(c.text)) || convert_to(c.text, 'UTF8'),
+        ''::bytea order by c.from_turn))"""
+"""In SQL: the hash of merging nodes `c`."""
+
 
 class SummarySource(NamedTuple):
     """Turns of a leaf, or nodes to merge. `input_tokens` is what a summarizer reads of them,

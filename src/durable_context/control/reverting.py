@@ -29,11 +29,13 @@ select s.summary_id from durable_context.summaries s
 where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'superseded' and s.to_turn <= $3
     and s.published_in <= $4 and s.replaced_in > $4
 """
-# A leaf that replaced one that retention has taken is kept: turns without a leaf would be a gap.
+# Drafts were made with what is rejected in view. A leaf that replaced one that retention has taken
+# is kept: turns without a leaf would be a gap.
 _REJECT_NODES = """
 update durable_context.summaries s set state = 'rejected'
 where s.tenant = $1 and s.branch_uuid = $2 and s.state <> 'rejected' and (
-    s.to_turn > $3 or s.published_in > $4 and (s.level > 0 or s.state = 'superseded' or exists (
+    s.state = 'draft' or s.to_turn > $3
+    or s.published_in > $4 and (s.level > 0 or s.state = 'superseded' or exists (
         select from durable_context.summaries o
         where o.tenant = $1 and o.branch_uuid = $2 and o.summary_id = any($5::uuid[])
             and o.level = 0 and o.from_turn = s.from_turn and o.to_turn = s.to_turn
@@ -129,7 +131,7 @@ where b.tenant = $1 and b.branch_uuid = $2
 _FAIL_COMPACTIONS = """
 update durable_context.compactions set status = 'failed', finished_at = clock_timestamp(),
     error = coalesce(error || '; ', '') || format('the branch was reverted to turn %s', $3::integer)
-where tenant = $1 and branch_uuid = $2 and status = 'running' and to_turn > $3
+where tenant = $1 and branch_uuid = $2 and status = 'running'
 returning compaction_id
 """
 _DROP_PARTS = "delete from durable_context.summary_parts where tenant = $1 and branch_uuid = $2"
@@ -178,6 +180,7 @@ class Reverting:
             reversal = await self._revert(connection, to, because)
         # The index is derived, and readers look only at what goes with the checkpoint.
         await node_index.forget_rejected(self._pool, *self._branch)
+        await node_index.add_nodes(self._pool, *self._branch, reversal.to_turn)
         return reversal
 
     async def foresee(self, to: int | UUID) -> Reversal:
