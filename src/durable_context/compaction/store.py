@@ -19,6 +19,8 @@ from durable_context.errors import UnknownBranch
 from durable_context.models import Checkpoint, LedgerEntry, Summary
 from durable_context.store import (
     CHECKPOINT_COLUMNS,
+    SEEN_CHECKPOINT_COLUMNS,
+    SEEN_SUMMARY_COLUMNS,
     SUMMARY_COLUMNS,
     checkpoint_from_row,
     summary_from_row,
@@ -206,7 +208,7 @@ class CompactionStore(Publications):
     async def checkpoint(self, turn_no: int) -> Checkpoint | None:
         async with acquired(self._pool) as connection:
             row = await connection.fetchrow(
-                f"select {CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
+                f"select {SEEN_CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints"
                 " where tenant = $1 and seen_by = $2 and turn_no = $3",
                 self._tenant,
                 self._branch,
@@ -244,7 +246,7 @@ class CompactionStore(Publications):
         """
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                f"select {SUMMARY_COLUMNS} from (select s.*, f.position"
+                f"select {SEEN_SUMMARY_COLUMNS} from (select s.*, f.position"
                 " from durable_context.visible_checkpoints c"
                 " cross join unnest(c.frontier) with ordinality f (summary_id, position)"
                 " join durable_context.summaries o"

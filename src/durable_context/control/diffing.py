@@ -14,13 +14,17 @@ from durable_context.errors import CheckpointNotFound, InvalidArgument
 from durable_context.models import Checkpoint, Summary, Value
 from durable_context.prompts.manifest import Block
 from durable_context.resources import Resources
-from durable_context.store import CHECKPOINT_COLUMNS, checkpoint_from_row
+from durable_context.store import (
+    CHECKPOINT_COLUMNS,
+    SEEN_CHECKPOINT_COLUMNS,
+    checkpoint_from_row,
+)
 
 _BY_ID = f"""
 select {CHECKPOINT_COLUMNS} from durable_context.checkpoints
 where tenant = $1 and branch_uuid = $2 and checkpoint_id = $3
 union all
-select {CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints
+select {SEEN_CHECKPOINT_COLUMNS} from durable_context.visible_checkpoints
 where tenant = $1 and seen_by = $2 and checkpoint_id = $3 and branch_uuid <> $2
 """
 _TURNS = """
