@@ -1,8 +1,7 @@
 """`durable-context compact CONVERSATION`: what is due, now."""
 
-import asyncio
-from collections.abc import Callable
-from typing import Annotated, Final
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 import typer
 
@@ -18,13 +17,11 @@ from durable_context.cli.options import (
     Tenant,
 )
 from durable_context.cli.output import console, plain, print_json
-from durable_context.cli.progress import progress
+from durable_context.cli.progress import progress, watching
 from durable_context.client import FROM_ENVIRONMENT
 from durable_context.compaction.focus import LONGEST, base_recipe, checked_focus
 from durable_context.contracts import CompactionResult
 from durable_context.errors import InvalidArgument
-
-_POLL_SECONDS: Final = 0.5
 
 
 def compact(
@@ -76,26 +73,25 @@ async def _compact(
     client: ContextClient, branch: Branch, focus: str | None, timeout: float
 ) -> CompactionResult:
     with progress("compacting turns") as show:
-        watching = asyncio.create_task(_watch(client, branch, show))
-        try:
+        look = await _looking(client, branch, show)
+        async with watching(look):
             return await branch.compact(focus=focus, timeout=timeout)
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _watch(
+async def _looking(
     client: ContextClient, branch: Branch, show: Callable[[int, int | None], None]
-) -> None:
-    """Shows how far it is, of the turns that need not stay raw; for good, until it is cancelled."""
+) -> Callable[[], Awaitable[None]]:
+    """Gives what shows how far it is, of the turns that need not stay raw."""
     branches = await client.branches(branch.conversation_id)
     [begun] = [info for info in branches if info.branch_id == branch.branch_id]
     to_do = max(0, begun.head_turn - branch.policy.keep_raw_turns - begun.checkpoint_turn)
-    while True:
+
+    async def look() -> None:
         state = await branch.compacting()
         if state is not None:
             show(max(0, state.checkpoint_turn - begun.checkpoint_turn), to_do)
-        await asyncio.sleep(_POLL_SECONDS)
+
+    return look
 
 
 def _said(result: CompactionResult, focus: str | None) -> str:

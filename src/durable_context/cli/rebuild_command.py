@@ -1,8 +1,7 @@
 """`durable-context rebuild CONVERSATION`: summaries made anew."""
 
-import asyncio
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -18,14 +17,12 @@ from durable_context.cli.options import (
     Tenant,
 )
 from durable_context.cli.output import console, plain, print_json
-from durable_context.cli.progress import progress
+from durable_context.cli.progress import progress, watching
 from durable_context.client import FROM_ENVIRONMENT
 from durable_context.compaction.focus import LONGEST, checked_focus
 from durable_context.contracts.rebuild import RebuildResult
 from durable_context.control.rebuild_requests import checked_summarizers
 from durable_context.errors import InvalidArgument
-
-_POLL_SECONDS: Final = 0.5
 
 
 def rebuild(
@@ -72,14 +69,10 @@ def rebuild(
         async with await connect(database_url, temporal=address, tenant=tenant) as client:
             found = await client.find_branch(conversation, branch)
             with progress("rebuilding summaries") as show:
-                watching = asyncio.create_task(_watch(found, show))
-                try:
+                async with watching(lambda: _look(found, show)):
                     result = await found.rebuild(
                         from_turn, to_turn, summarizers=specs, focus=focus, timeout=timeout
                     )
-                finally:
-                    watching.cancel()
-                    await asyncio.gather(watching, return_exceptions=True)
         if as_json:
             ids = {"conversation_id": conversation, "branch_id": branch}
             print_json(ids | result.model_dump(mode="json"))
@@ -101,16 +94,12 @@ def _check(from_turn: int, to_turn: int | None, specs: list[str] | None, focus: 
         raise typer.BadParameter(str(error)) from error
 
 
-async def _watch(branch: Branch, show: Callable[[int, int | None], None]) -> None:
-    """Shows how many nodes are done, of those of the level that is worked on and those below; for
-    good, until it is cancelled.
-    """
-    while True:
-        state = await branch.rebuilding()
-        if state is not None:
-            done = state.result.replaced + state.result.degraded
-            show(done, done + state.left)
-        await asyncio.sleep(_POLL_SECONDS)
+async def _look(branch: Branch, show: Callable[[int, int | None], None]) -> None:
+    """Shows how many nodes are done, of those of the level that is worked on and those below."""
+    state = await branch.rebuilding()
+    if state is not None:
+        done = state.result.replaced + state.result.degraded
+        show(done, done + state.left)
 
 
 def _said(result: RebuildResult) -> str:
