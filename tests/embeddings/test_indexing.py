@@ -5,7 +5,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from durable_context import Branch
+from durable_context import Branch, CompactionPolicy
 from durable_context.compaction.compactor import Compactor
 from durable_context.contracts import IndexRequest
 from durable_context.database import Pool
@@ -13,6 +13,7 @@ from durable_context.embeddings.endpoint import OpenAIEmbedder
 from durable_context.embeddings.indexing import LeafEmbeddings
 from durable_context.migrations import migrate
 from durable_context.summarizers.extractive import ExtractiveSummarizer
+from tests.compacting import compact_all
 from tests.embeddings.conftest import LEAVES, TURNS, Grow
 from tests.embeddings.embedding_server import DIMENSIONS, texts_sent
 from tests.events import Connection
@@ -134,3 +135,33 @@ async def test_a_branch_of_another_tenant_is_not_found(
     await embeddings.add("another", branch.branch_uuid, 6)
     await embeddings.add("default", UUID(int=0), 6)
     assert server.count == 0
+
+
+async def test_turns_that_a_revert_cut_into_other_leaves_are_embedded_with_these(
+    branch: Branch, grow: Grow, embeddings: LeafEmbeddings, pool: Pool, connection: Connection
+) -> None:
+    await grow(branch, 14)
+    await branch.revert(0)
+    await compact_all(pool, branch.branch_uuid, CompactionPolicy(segment_turns=4))
+    await embeddings.add("default", branch.branch_uuid, 12)
+    assert [(leaf[0], leaf[1]) for leaf in await connection.fetch(LEAVES)] == [
+        *((1, 4), (5, 8), (9, 12))
+    ]
+    await branch.revert(0)
+    await compact_all(pool, branch.branch_uuid, CompactionPolicy(segment_turns=6))
+    await embeddings.add("default", branch.branch_uuid, 12)
+    assert await connection.fetch(LEAVES) == [(1, 6, DIMENSIONS), (7, 12, DIMENSIONS)]
+    assert await connection.fetch(TURNS) == [((n + 5) // 6 * 6, n) for n in range(1, 13)]
+
+
+async def test_a_fork_keeps_the_vectors_of_leaves_that_its_parent_cuts_otherwise(
+    branch: Branch, grow: Grow, embeddings: LeafEmbeddings, pool: Pool, connection: Connection
+) -> None:
+    await grow(branch, 14)
+    await embeddings.add("default", branch.branch_uuid, 12)
+    await branch.fork("side")
+    await branch.revert(0)
+    await compact_all(pool, branch.branch_uuid, CompactionPolicy(segment_turns=4))
+    await embeddings.add("default", branch.branch_uuid, 12)
+    kept = [(leaf[0], leaf[1]) for leaf in await connection.fetch(LEAVES)]
+    assert kept == [(1, 4), (1, 6), (5, 8), (9, 12)]

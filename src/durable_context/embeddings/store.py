@@ -17,8 +17,21 @@ where s.tenant = $1 and s.branch_uuid = $2 and s.level = 0 and s.state = 'curren
     and not exists (
         select from durable_context.leaf_signatures k
         where k.branch_uuid = s.branch_uuid and k.to_turn = s.to_turn and k.model = $4
+            and k.from_turn = s.from_turn
     )
 order by s.from_turn desc limit $5
+"""
+# Of leaves that began or ended elsewhere before the branch was reverted. A fork keeps what it sees,
+# unless the new leaf ends at the same turn.
+_CUT_OTHERWISE = """
+delete from durable_context.leaf_signatures k
+where k.tenant = $1 and k.branch_uuid = $2 and k.model = $3 and k.from_turn <= $5
+    and k.to_turn >= $4 and (k.from_turn <> $4 or k.to_turn <> $5)
+    and (k.to_turn = $5 or not exists (
+        select from durable_context.lineage l
+        where l.tenant = $1 and l.ancestor_uuid = $2 and l.depth > 0
+            and l.compacted_turn >= k.to_turn
+    ))
 """
 
 
@@ -54,15 +67,15 @@ class EmbeddingStore:
         return await store.turns(self._branch, leaf.from_turn, leaf.to_turn)
 
     async def keep(self, leaf: Leaf, vectors: dict[int, list[float]]) -> None:
-        """Keep vectors by turn, none to say that the leaf has none. What is there stays."""
-        async with acquired(self._pool) as connection:
+        """Keep vectors by turn, none to say that the leaf has none. What is there of it stays; what
+        is there of others that had some of its turns goes.
+        """
+        one = (self._tenant, self._branch, self._model, leaf.from_turn, leaf.to_turn)
+        async with acquired(self._pool) as connection, connection.transaction():
+            await connection.execute(_CUT_OTHERWISE, *one)
             await connection.execute(
                 "select durable_context.keep_embeddings($1, $2, $3, $4, $5, $6, $7)",
-                self._tenant,
-                self._branch,
-                self._model,
-                leaf.from_turn,
-                leaf.to_turn,
+                *one,
                 list(vectors),
                 [vector_text(vector) for vector in vectors.values()],
             )
