@@ -83,6 +83,45 @@ async def test_a_revert_fails_the_running_compactions_of_a_rebuild(
     assert (running.status, running.error) == ("failed", "the branch was reverted to turn 6")
 
 
+async def test_going_back_to_the_newest_checkpoint_takes_a_rebuild_back_that_is_half_way(
+    client: ContextClient, pool: Pool
+) -> None:
+    branch = await _compacted(client, pool, 13, POLICY)
+    old, nodes = (await branch.checkpoints())[-1], await branch.summaries()
+    steps = _rebuild(pool, branch, POLICY)
+    await steps.batch()
+    assert (await branch.checkpoints())[-1] == old and await _speaks(branch)
+    assert (await branch.foresee_revert(old.checkpoint_id)).restored == 2
+    copy = await branch.revert(old.checkpoint_id)
+    assert copy is not None and copy.text == old.text
+    assert [node.text for node in await branch.summaries()] == [node.text for node in nodes]
+    assert await steps.all() == [] and not await _speaks(branch)
+    for again in (old.checkpoint_id, copy.checkpoint_id, 12):
+        assert not (await branch.foresee_revert(again)).changes
+        assert await branch.revert(again) == copy
+
+
+async def test_a_fork_that_followed_its_parent_goes_back_to_what_it_saw_before(
+    client: ContextClient, pool: Pool
+) -> None:
+    parent = await _compacted(client, pool, 13, WIDE)
+    fork = await parent.fork("fork")
+    await _record(fork, 14, 19)
+    await compact_all(pool, fork.branch_uuid, WIDE, Told())
+    old, nodes = (await fork.checkpoints())[-1], await fork.summaries()
+    await _rebuild(pool, parent, WIDE).all()
+    assert not await _shows(fork)
+    await RebuildSteps(pool, fork.branch_uuid, Told(), "upgrade", WIDE).all()
+    assert await _shows(fork)
+    copy = await fork.revert(old.checkpoint_id)
+    assert copy is not None and (copy.text, copy.frontier) == (old.text, old.frontier)
+    assert await fork.summaries() == nodes
+    assert (await fork.verify()).findings == ()
+    for again in (old.checkpoint_id, copy.checkpoint_id, 18):
+        assert not (await fork.foresee_revert(again)).changes
+        assert await fork.revert(again) == copy
+
+
 async def _compacted(
     client: ContextClient, pool: Pool, turns: int, policy: CompactionPolicy
 ) -> Branch:
@@ -110,7 +149,11 @@ def _rebuild(
 
 async def _speaks(branch: Branch) -> bool:
     """Whether anything that the branch shows or finds has the ostrich in it."""
+    return await _shows(branch) or bool(await branch.search("ostrich"))
+
+
+async def _shows(branch: Branch) -> bool:
     prepared = await branch.prepare("Who?", budget=Budget(max_tokens=30_000))
     assert isinstance(prepared, PreparedContext)
     shown = (prepared.messages, await branch.summaries(), await branch.checkpoints())
-    return "ostrich" in str(shown) or bool(await branch.search("ostrich"))
+    return "ostrich" in str(shown)

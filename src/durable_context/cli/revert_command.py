@@ -10,7 +10,7 @@ from durable_context.cli.connecting import connect
 from durable_context.cli.failures import run
 from durable_context.cli.options import BranchName, Conversation, DatabaseUrl, Json, Tenant
 from durable_context.cli.output import console, print_json
-from durable_context.control.reverting import Reversal
+from durable_context.control.reversal import Reversal
 
 _FIGURES = {
     "nodes_rejected": "summaries rejected",

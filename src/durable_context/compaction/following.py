@@ -9,7 +9,7 @@ from durable_context.database import Connection, Pool, acquired
 
 # The ancestors, too, or retention may take what the branch is about to see; in the order of all who
 # lock several.
-_LOCK = """
+LOCK = """
 select from durable_context.branches b where b.tenant = $1 and b.branch_uuid in (
     select l.ancestor_uuid from durable_context.lineage l
     where l.tenant = $1 and l.branch_uuid = $2
@@ -63,7 +63,7 @@ async def follow(pool: Pool, tenant: str, branch_uuid: UUID) -> bool:
     """
     moved = False
     async with acquired(pool) as connection, connection.transaction():
-        await connection.execute(_LOCK, tenant, branch_uuid)
+        await connection.execute(LOCK, tenant, branch_uuid)
         for depth, publication in await connection.fetch(_BEHIND, tenant, branch_uuid):
             moved |= await _moved(connection, tenant, branch_uuid, depth, publication)
         if moved:

@@ -13,7 +13,8 @@ from durable_context.contracts.rebuild import RebuildProgress, RebuildResult
 from durable_context.control.diffing import Diff, Diffing, diff_prompts
 from durable_context.control.pausing import Pausing, checked_reason
 from durable_context.control.rebuild_requests import rebuild_request
-from durable_context.control.reverting import Reversal, Reverting
+from durable_context.control.reversal import Reversal
+from durable_context.control.reverting import Reverting
 from durable_context.control.seen_prompt import seen_prompt
 from durable_context.errors import CompactionUnavailable
 from durable_context.models import Checkpoint, Pause

@@ -8,22 +8,37 @@ from typing import NamedTuple
 from uuid import UUID
 
 from durable_context import stored_json
-from durable_context.compaction import node_index
+from durable_context.compaction import following, node_index
 from durable_context.compaction.accounting import end_savings
+from durable_context.control.reversal import Reversal
 from durable_context.control.revert_target import Target, check_target, find_target
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import InvalidArgument, UnknownBranch
-from durable_context.models import Value
 
-_LOCK = """
+_CHECKPOINT_TURN = """
 select b.checkpoint_turn from durable_context.branches b
-where b.tenant = $1 and b.branch_uuid = $2 for no key update
+where b.tenant = $1 and b.branch_uuid = $2
 """
 _BEGIN = """
 update durable_context.branches set publication = publication + 1
 where tenant = $1 and branch_uuid = $2
 """
 # $3 is the turn to go back to, $4 the publication.
+# Publications of ancestors that a fork has followed since, to which nodes of the checkpoint were
+# there: it sees these ancestors as of then again.
+_FOLLOWED_SINCE = """
+select l.depth, min(s.replaced_in) - 1 as publication from durable_context.lineage l
+join durable_context.summaries s on s.tenant = l.tenant and s.branch_uuid = l.ancestor_uuid
+    and s.replaced_in <= l.publication
+join durable_context.checkpoints c on c.tenant = l.tenant and c.branch_uuid = l.branch_uuid
+    and s.summary_id = any(c.frontier)
+where l.tenant = $1 and l.branch_uuid = $2 and l.depth > 0 and c.checkpoint_id = $3
+group by l.depth
+"""
+_SEE_AGAIN = """
+update durable_context.lineage set publication = $4
+where tenant = $1 and branch_uuid = $2 and depth = $3
+"""
 _REPLACED_SINCE = """
 select s.summary_id from durable_context.summaries s
 where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'superseded' and s.to_turn <= $3
@@ -101,7 +116,7 @@ where c.tenant = $1 and c.branch_uuid = $2 and c.checkpoint_id = $3 returning ch
 """
 # Copies have other ids: the same text made of nodes that say the same is the same checkpoint.
 _SAME = """
-select n.checkpoint_id from durable_context.checkpoints c
+select n.checkpoint_id, n.published_in as publication from durable_context.checkpoints c
 join durable_context.checkpoints n on n.tenant = c.tenant and n.branch_uuid = c.branch_uuid
     and n.turn_no = c.turn_no and n.state = 'current' and n.text = c.text
     and n.ledger::text = c.ledger::text
@@ -136,24 +151,6 @@ returning compaction_id
 """
 _DROP_PARTS = "delete from durable_context.summary_parts where tenant = $1 and branch_uuid = $2"
 _TELL = "select durable_context.note_event($1, $2, 'reverted', $3, null, $4)"
-
-
-class Reversal(Value):
-    """What a revert does, or would: the newest checkpoint's turn moves from `from_turn` to
-    `to_turn`, 0 for none. `checkpoint_id` is the one that is the newest then, or the one that a
-    copy is made of. `restored`: nodes that were replaced since, and are published anew. Without
-    `changes` the branch stands there already.
-    """
-
-    from_turn: int
-    to_turn: int
-    checkpoint_id: UUID | None
-    nodes_rejected: int = 0
-    drafts_rejected: int = 0
-    checkpoints_rejected: int = 0
-    restored: int = 0
-    compactions_failed: int = 0
-    changes: bool = True
 
 
 class _Rejected(NamedTuple):
@@ -199,7 +196,8 @@ class Reverting:
     async def _revert(
         self, connection: Connection, to: int | UUID, because: str | None
     ) -> Reversal:
-        from_turn = await connection.fetchval(_LOCK, *self._branch)
+        await connection.execute(following.LOCK, *self._branch)
+        from_turn = await connection.fetchval(_CHECKPOINT_TURN, *self._branch)
         if from_turn is None:
             raise UnknownBranch(f"there is no branch {self._branch[1]} for this tenant")
         target = await find_target(connection, *self._branch, to)
@@ -216,21 +214,30 @@ class Reverting:
     async def _standing(
         self, connection: Connection, target: Target, from_turn: int
     ) -> Target | None:
-        """The newest checkpoint, if it is the one to go back to, or a copy of it."""
+        """The newest checkpoint, if it is the one to go back to, or a copy of it, and no node was
+        replaced since.
+        """
         if target.turn_no != from_turn:
             return None
-        if target.is_current:
-            return target
-        copy = await connection.fetchval(_SAME, *self._branch, target.checkpoint_id)
-        return target._replace(checkpoint_id=copy) if copy else None
+        if not target.is_current:
+            copy = await connection.fetchrow(_SAME, *self._branch, target.checkpoint_id)
+            if copy is None:
+                return None
+            target = target._replace(**dict(copy.items()))
+        stood = (*self._branch, target.turn_no, target.publication)
+        replaced = await connection.fetch(_REPLACED_SINCE, *stood)
+        followed = await connection.fetch(_FOLLOWED_SINCE, *self._branch, target.checkpoint_id)
+        return None if replaced or followed else target
 
     async def _change(
         self, connection: Connection, target: Target, from_turn: int, because: str | None
     ) -> Reversal:
         await connection.execute(_BEGIN, *self._branch)
         await end_savings(connection, *self._branch, target.publication)
+        for seen in await connection.fetch(_FOLLOWED_SINCE, *self._branch, target.checkpoint_id):
+            await connection.execute(_SEE_AGAIN, *self._branch, *seen)
         rejected = await self._reject(connection, target)
-        checkpoint_id = await self._stand_at(connection, target)
+        checkpoint_id = await self._stand_at(connection, target, rejected.restored)
         await connection.execute(_MOVE_BACK, *self._branch, target.turn_no)
         failed = await connection.fetch(_FAIL_COMPACTIONS, *self._branch, target.turn_no)
         await connection.execute(_DROP_PARTS, *self._branch)
@@ -260,8 +267,8 @@ class Reverting:
         drafts = sum(row["is_draft"] for row in nodes)
         return _Rejected(len(nodes) - drafts, drafts, len(checkpoints), len(replaced))
 
-    async def _stand_at(self, connection: Connection, target: Target) -> UUID | None:
-        """The checkpoint's id, or that of its copy where nodes of it are copies by now."""
+    async def _stand_at(self, connection: Connection, target: Target, restored: int) -> UUID | None:
+        """The checkpoint's id, or that of its copy where nodes are copies by now."""
         if not target.is_own:
             return target.checkpoint_id
         one = (*self._branch, target.checkpoint_id)
@@ -272,7 +279,7 @@ class Reverting:
                 f"to={target.checkpoint_id}: nodes of the checkpoint of turn {target.turn_no} are"
                 " not kept any more; go back to another one"
             )
-        if target.is_current and all(old == new for old, new in by_now.items()):
+        if target.is_current and not restored:
             return target.checkpoint_id
         await connection.execute(_SUPERSEDE, *one)
         sections = _renamed(await connection.fetchval(_SECTIONS, *one), by_now)
