@@ -34,7 +34,7 @@ async def test_status_shows_branches_and_totals(
     shown = await durable_context("status", "--iso")
     assert shown.code == 0, shown.errors
     totals, blank, title, heads, *rows = shown.out.splitlines()
-    assert totals.startswith("3 branches, 33 turns · 1 behind (22 turns and ")
+    assert totals.startswith("3 branches, 33 turns · 1 behind (about 22 turns and ")
     assert " · 0 running · 1 failed · 1 paused · balance " in totals
     assert totals.endswith(" tokens for <$0.0001") and not blank
     assert title.rstrip() == "furthest behind first"

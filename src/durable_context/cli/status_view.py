@@ -32,7 +32,7 @@ def _totals(totals: StatusTotals) -> Text:
     text.append(_counted(totals.branches, "branch", "branches"), style="bold")
     text.append(f", {_counted(totals.turns, 'turn', 'turns')}")
     lag = f"{_counted(totals.lag_turns, 'turn', 'turns')} and {totals.lag_tokens:,} tokens wait"
-    text.append(f" · {totals.behind:,} behind ({lag})", "yellow" if totals.behind else "")
+    text.append(f" · {totals.behind:,} behind (about {lag})", "yellow" if totals.behind else "")
     text.append(f" · {totals.running:,} running")
     text.append(f" · {totals.failed:,} failed", "red" if totals.failed else "")
     text.append(f" · {totals.paused:,} paused")

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Protocol
 
 from durable_context.compaction.segments import TurnSize, compactable_turn, due_segment
 from durable_context.compaction.store import BranchHead, CompactionStore
-from durable_context.models import Lag, Turn
+from durable_context.models import Lag
 from durable_context.policy import CompactionPolicy
 from durable_context.store import Recorded
 
@@ -35,8 +36,21 @@ def worth_a_hint(recorded: Recorded, continues: bool, policy: CompactionPolicy) 
     )
 
 
+class Waiting(Protocol):
+    """A turn behind the checkpoint."""
+
+    @property
+    def turn_no(self) -> int: ...
+
+    @property
+    def token_count(self) -> int: ...
+
+    @property
+    def recorded_at(self) -> datetime: ...
+
+
 def lag_of(
-    tail: Sequence[Turn],
+    tail: Sequence[Waiting],
     open_run_turn: int | None,
     policy: CompactionPolicy,
     sizes: Sequence[TurnSize] | None = None,
@@ -50,10 +64,24 @@ def lag_of(
         return Lag(turns=0, tokens=0, seconds=0.0)
     if sizes is None:
         sizes = [TurnSize(turn.turn_no, turn.token_count, turn.token_count) for turn in tail]
-    begins = open_run_turn or tail[-1].turn_no + 1
-    run = [size for size in reversed(sizes) if size.turn_no >= begins]
-    last = compactable_turn(tail[-1].turn_no, run, policy)
+    last = _compactable(sizes, open_run_turn, policy)
     behind = [turn for turn in tail if turn.turn_no <= last]
     age = (datetime.now(UTC) - behind[0].recorded_at).total_seconds() if behind else 0.0
     tokens = sum(size.token_count for size in sizes if size.turn_no <= last)
     return Lag(turns=len(behind), tokens=tokens, seconds=max(age, 0.0))
+
+
+def is_due(sizes: Sequence[TurnSize], open_run_turn: int | None, policy: CompactionPolicy) -> bool:
+    """Whether a segment of a branch with this tail is."""
+    if not sizes:
+        return False
+    return due_segment(sizes, _compactable(sizes, open_run_turn, policy), policy) is not None
+
+
+def _compactable(
+    sizes: Sequence[TurnSize], open_run_turn: int | None, policy: CompactionPolicy
+) -> int:
+    head = sizes[-1].turn_no
+    begins = open_run_turn or head + 1
+    run = [size for size in reversed(sizes) if size.turn_no >= begins]
+    return compactable_turn(head, run, policy)

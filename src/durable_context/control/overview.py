@@ -1,23 +1,27 @@
-"""All branches of a tenant at a glance: one statement for a page of them, one for the totals.
+"""All branches of a tenant at a glance: one statement for a page of them, one for the lag of
+these, one for the totals.
 
 Those that are furthest behind come first, which no index can give: the figures change with each
-turn. A page reads each of the tenant's rows of branches once, and nothing else of most of them.
+turn. A page reads each of the tenant's rows of branches once, and nothing else of most of them:
+totals, order and filters go by an estimate.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Final
+from datetime import datetime
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
 from durable_context.compaction.accounting import BALANCE
+from durable_context.compaction.lag import is_due, lag_of
+from durable_context.compaction.segments import TurnSize
 from durable_context.control.history import COLUMNS, compaction_from_row
 from durable_context.control.pausing import pauses_of
 from durable_context.control.status import BranchStatus, StatusFilter, StatusPage, StatusTotals
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import InvalidArgument
-from durable_context.models import Compaction, Lag
+from durable_context.models import Compaction
 from durable_context.policy import CompactionPolicy
 
 # $1 tenant, $2 conversation or null, $3 keep_raw_turns, $4 segment_turns, $5 segment_tokens,
@@ -74,13 +78,9 @@ _PAGE = """
         or j.segments = $7 and j.branch_uuid > $8::uuid)
     order by j.segments desc, j.branch_uuid limit $9
 )
-select p.conversation_id, p.branch_id, p.branch_uuid, p.head_turn, p.checkpoint_turn, p.lag_turns,
-    p.lag_tokens, p.segments, p.last_turn_at, p.paused_at, p.paused_because, p.tenant_paused_at,
+select p.conversation_id, p.branch_id, p.branch_uuid, p.head_turn, p.checkpoint_turn, p.segments,
+    p.open_run_turn, p.last_turn_at, p.paused_at, p.paused_because, p.tenant_paused_at,
     p.tenant_paused_because, (
-        select v.recorded_at from durable_context.visible_turns v
-        where v.tenant = $1 and v.seen_by = p.branch_uuid and v.turn_no = p.checkpoint_turn + 1
-            and p.lag_turns > 0
-    ) as behind_since, (
         select count(*) from durable_context.pins n
         where n.tenant = $1 and n.branch_uuid = p.branch_uuid
     ) as pins, (
@@ -103,6 +103,13 @@ from page p, lateral (
 ) w
 order by p.segments desc, p.branch_uuid
 """
+_TAILS = """
+select p.branch_uuid, t.turn_no, t.stored_tokens, t.raw_tokens, t.recorded_at
+from unnest($2::uuid[], $3::integer[], $4::integer[]) p (branch_uuid, checkpoint_turn, head_turn)
+join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = p.branch_uuid
+    and t.turn_no > p.checkpoint_turn and t.turn_no <= p.head_turn
+order by p.branch_uuid, t.turn_no
+"""
 _TOTALS = f"""
 , compacted as materialized (
     select coalesce(sum({BALANCE}), 0)::bigint as balance, coalesce(sum(c.price), 0) as price,
@@ -122,6 +129,13 @@ select s.*, w.* from compacted w, (
     from judged j
 ) s
 """
+
+
+class _TailTurn(NamedTuple):
+    turn_no: int
+    token_count: int
+    raw_tokens: int
+    recorded_at: datetime
 
 
 class Overview:
@@ -149,13 +163,16 @@ class Overview:
             # Compiling the statement would take longer than it does.
             await connection.execute("set local jit = off")
             rows = await connection.fetch(statement, *judged_by, *place, limit + 1)
-            found = await self._compactions(connection, rows)
+            found = await self._compactions(connection, rows[:limit])
+            tails = await self._tails(connection, rows[:limit])
             totals = None
             if after is None:
                 totals = await connection.fetchrow(_JUDGED + _TOTALS, *judged_by)
         shown = rows[:limit]
         return StatusPage(
-            branches=tuple(_status(row, found) for row in shown),
+            branches=tuple(
+                _status(row, found, tails[row["branch_uuid"]], self._policy) for row in shown
+            ),
             totals=StatusTotals.model_validate(dict(totals)) if totals else None,
             after=_cursor(shown[-1]) if shown and len(rows) > limit else None,
         )
@@ -186,8 +203,24 @@ class Overview:
         )
         return {row["compaction_id"]: compaction_from_row(row) for row in found}
 
+    async def _tails(
+        self, connection: Connection, rows: Sequence[asyncpg.Record]
+    ) -> dict[UUID, list[_TailTurn]]:
+        names = ("branch_uuid", "checkpoint_turn", "head_turn")
+        columns = [[row[name] for row in rows] for name in names]
+        tails: dict[UUID, list[_TailTurn]] = {row["branch_uuid"]: [] for row in rows}
+        for branch_uuid, *turn in await connection.fetch(_TAILS, self._tenant, *columns):
+            tails[branch_uuid].append(_TailTurn(*turn))
+        return tails
 
-def _status(row: asyncpg.Record, compactions: dict[UUID, Compaction]) -> BranchStatus:
+
+def _status(
+    row: asyncpg.Record,
+    compactions: dict[UUID, Compaction],
+    tail: Sequence[_TailTurn],
+    policy: CompactionPolicy,
+) -> BranchStatus:
+    sizes = [TurnSize(*turn[:3]) for turn in tail]
     pauses = [
         ("branch", row["paused_at"], row["paused_because"]),
         ("tenant", row["tenant_paused_at"], row["tenant_paused_because"]),
@@ -198,10 +231,8 @@ def _status(row: asyncpg.Record, compactions: dict[UUID, Compaction]) -> BranchS
         branch_uuid=row["branch_uuid"],
         head_turn=row["head_turn"],
         checkpoint_turn=row["checkpoint_turn"],
-        lag=Lag(
-            turns=row["lag_turns"], tokens=row["lag_tokens"], seconds=_age(row["behind_since"])
-        ),
-        is_behind=row["segments"] >= 1,
+        lag=lag_of(tail, row["open_run_turn"], policy, sizes),
+        is_behind=is_due(sizes, row["open_run_turn"], policy),
         last_turn_at=row["last_turn_at"],
         pauses=pauses_of(pauses),
         pins=row["pins"],
@@ -210,10 +241,6 @@ def _status(row: asyncpg.Record, compactions: dict[UUID, Compaction]) -> BranchS
         balance=row["balance"],
         price=row["price"],
     )
-
-
-def _age(since: datetime | None) -> float:
-    return max((datetime.now(UTC) - since).total_seconds(), 0.0) if since else 0.0
 
 
 def _cursor(row: asyncpg.Record) -> str:

@@ -11,9 +11,8 @@ StatusFilter = Literal["behind", "failed", "running", "paused"]
 
 
 class BranchStatus(Value):
-    """`lag` is estimated from what the branch counts, without reading its turns; `is_behind`: a
-    segment is due by that. `failed` is its newest compaction, where that failed. `balance`: see
-    `Compaction`; `price` is None where that of a call is not known.
+    """`is_behind`: a segment is due. `failed` is its newest compaction, where that failed.
+    `balance`: see `Compaction`; `price` is None where that of a call is not known.
     """
 
     conversation_id: str
@@ -33,8 +32,9 @@ class BranchStatus(Value):
 
 
 class StatusTotals(Value):
-    """Of all branches, or those of one conversation. `price` sums what is known; of `unpriced`
-    compactions it is not.
+    """Of all branches, or those of one conversation. `behind`, `lag_turns` and `lag_tokens` are
+    estimated from what branches count, as the order of pages and the filter `behind` are. `price`
+    sums what is known; of `unpriced` compactions it is not.
     """
 
     branches: int
