@@ -69,9 +69,41 @@ async def test_savings_of_all_compactions_add_up_to_what_prompts_are_spared(
     saved = sum(one.saved_tokens or 0 for one in made)
     assert saved == await tokens(branch, 1, 24) - checkpoints[-1].token_count
     assert [one.price for one in made] == [Decimal(0)] * 4
-    old, new = checkpoints[-2].text, checkpoints[-1].text
+
+
+async def test_only_what_prompts_showed_is_read_anew(branch: Branch, pool: Pool) -> None:
+    await record(branch, 8)
+    await compact_all(pool, branch.branch_uuid)
+    await record(branch, 18)
+    await compact_all(pool, branch.branch_uuid)
+    made, checkpoints = await branch.compactions(), await branch.checkpoints()
+    old, new = checkpoints[0].text, checkpoints[1].text
     anew = COUNTER.count(behind_what_is_alike(old, new))
-    assert made[0].broken_tokens == anew + await tokens(branch, 25, 26)
+    waiting = sum([await digest_tokens(pool, branch, turn) for turn in range(13, 25)])
+    assert waiting < await tokens(branch, 13, 24)
+    broken = [one.broken_tokens for one in reversed(made)]
+    assert broken[:2] == [
+        await tokens(branch, 7, 8),
+        anew + waiting + await tokens(branch, 25, 26),
+    ]
+
+
+async def test_what_no_prompt_showed_is_not_in_a_cache(branch: Branch, pool: Pool) -> None:
+    await record(branch, 70)
+    await compact_all(pool, branch.branch_uuid)
+    first, *later = reversed(await branch.compactions())
+    assert first.broken_tokens
+    assert [one.broken_tokens for one in later] == [0] * 10
+
+
+async def digest_tokens(pool: Pool, branch: Branch, turn_no: int) -> int:
+    async with pool.acquire() as connection:
+        return await connection.fetchval(
+            "select digest_tokens from durable_context.turns"
+            " where branch_uuid = $1 and turn_no = $2",
+            branch.branch_uuid,
+            turn_no,
+        )
 
 
 async def test_failed_attempts_are_paid_for_too(branch: Branch, pool: Pool) -> None:
@@ -115,6 +147,7 @@ async def test_nodes_that_are_replaced_save_what_the_checkpoint_is_shorter(
 ) -> None:
     await record(branch, 14)
     await compact_all(pool, branch.branch_uuid)
+    await record(branch, 1)
     old = (await branch.checkpoints())[-1]
     await RebuildSteps(pool, branch.branch_uuid, ScriptedSummarizer(recipe=MODEL), "rebuild").all()
     new = (await branch.checkpoints())[-1]
@@ -123,7 +156,8 @@ async def test_nodes_that_are_replaced_save_what_the_checkpoint_is_shorter(
     saved, broken = zip(*((one.saved_tokens, one.broken_tokens) for one in made), strict=True)
     assert sorted(saved) == sorted([0, old.token_count - new.token_count]) != [0, 0]
     anew = COUNTER.count(behind_what_is_alike(old.text, new.text))
-    assert sorted(broken) == [0, anew + await tokens(branch, 13, 14)]
+    anew += await digest_tokens(pool, branch, 13) + await tokens(branch, 14, 15)
+    assert sorted(broken) == [0, anew]
 
 
 def test_figures_count_what_stood_behind_what_is_alike() -> None:

@@ -371,5 +371,6 @@ async def degraded_at_once(
             tokens_before=60,
             tokens_after=10,
             figures=Figures(0, 0),
+            policy=policy,
         ),
     )

@@ -44,6 +44,7 @@ def checkpoint_after(
         tokens_before=leaf.covered_tokens,
         tokens_after=leaf.token_count,
         figures=figures(previous, rendered, leaf.covered_tokens, counter),
+        policy=policy,
     )
 
 

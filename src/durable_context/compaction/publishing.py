@@ -16,6 +16,7 @@ from durable_context.compaction.source import NODES_HASH
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import StalePlan
 from durable_context.models import Checkpoint
+from durable_context.policy import CompactionPolicy
 from durable_context.prompts.rendering import RenderedCheckpoint
 
 OVERLAP = "DC002"
@@ -62,6 +63,7 @@ class Publications:
 
     async def publish(self, compaction_id: UUID, new: NewCheckpoint) -> UUID:
         """Make the drafts current and the checkpoint, whose id is returned, the newest: all or
+    policy: CompactionPolicy
         nothing. Raises StalePlan when something else was published since `new.publication`.
         """
         try:
@@ -70,9 +72,8 @@ class Publications:
                 await self._make_current(connection, new.summary_ids)
                 checkpoint_id = await self._insert_checkpoint(connection, new)
                 await self._complete(connection, compaction_id, new)
-                await store_figures(
-                    connection, self._tenant, self._branch, [compaction_id], new.figures
-                )
+                target = (self._tenant, self._branch)
+                await store_figures(connection, *target, [compaction_id], new.figures, new.policy)
         except asyncpg.PostgresError as error:
             if error.sqlstate == OVERLAP:
                 raise StalePlan("other nodes cover these turns by now") from error

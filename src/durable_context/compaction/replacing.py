@@ -18,6 +18,7 @@ from durable_context.contracts.rebuild import ReplaceRequest, ReplaceResult
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import StalePlan
 from durable_context.models import Checkpoint, Summary
+from durable_context.policy import CompactionPolicy
 from durable_context.prompts.rendering import RenderedCheckpoint, render_checkpoint
 from durable_context.tokens import TokenCounter
 
@@ -87,6 +88,7 @@ class _Replacement(NamedTuple):
     frontier: Sequence[Summary]
     rendered: RenderedCheckpoint | None
     figures: Figures | None
+    policy: CompactionPolicy
 
 
 class Replacing:
@@ -144,11 +146,14 @@ class Replacing:
         check_cover(frontier)
         rendered = changed = None
         if newest and [node.summary_id for node in frontier] != list(newest.frontier):
-            counter, policy = self._counters(head.encoding), self._request.policy
+            counter = self._counters(head.encoding)
             rendered = render_checkpoint(frontier, newest.ledger, counter=counter, policy=policy)
+        policy = self._request.policy
             changed = figures(newest, rendered, 0, counter)
         merges = len(drafts) - len(known)
-        return _Replacement(head.publication, drafts, merges, newest, frontier, rendered, changed)
+        return _Replacement(
+            head.publication, drafts, merges, newest, frontier, rendered, changed, policy
+        )
 
 
 class _ReplacementStore(CompactionStore):
@@ -199,7 +204,7 @@ class _ReplacementStore(CompactionStore):
                 done = await self._publish_drafts(connection, new)
                 if new.figures:
                     target = (self._tenant, self._branch)
-                    await store_figures(connection, *target, done, new.figures)
+                    await store_figures(connection, *target, done, new.figures, new.policy)
                 if new.rendered and new.checkpoint:
                     await self._add_revision(connection, new.checkpoint, new.rendered, new.frontier)
         except asyncpg.PostgresError as error:
