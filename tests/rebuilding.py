@@ -58,11 +58,18 @@ class RebuildSteps:
         return made.summary_id
 
     async def replace(self, *drafts: UUID) -> ReplaceResult:
-        result = await self.compactor.replace(ReplaceRequest(**self.target, drafts=drafts))
-        target = {"tenant": "default", "branch_uuid": self.target["branch_uuid"]}
-        turns = {"from_turn": result.from_turn, "to_turn": result.to_turn}
-        await self.compactor.index(IndexRequest(**target, **turns))
+        result = await self.compactor.replace(self._replacement(drafts))
+        indexed = IndexRequest(
+            tenant="default",
+            branch_uuid=self.target["branch_uuid"],
+            from_turn=result.from_turn,
+            to_turn=result.to_turn,
+        )
+        await self.compactor.index(indexed)
         return result
+
+    def _replacement(self, drafts: tuple[UUID, ...]) -> ReplaceRequest:
+        return ReplaceRequest(**self.target, drafts=drafts, since=self.request.since)
 
     async def batch(self) -> RebuildPlan:
         plan = await self.plan()

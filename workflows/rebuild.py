@@ -38,11 +38,13 @@ BATCHES_PER_RUN = 20
 LOOKS_IN_VAIN = 5
 """Batches in a row of which nothing could be published, before the run fails."""
 GIVEN_UP_AT = 5
-"""Nodes of one batch that no summarizer could make, where it could make none: it is down."""
+"""Nodes in a row that no summarizer could make, in batches of which it made none: it is down."""
 
 
 class _Made(NamedTuple):
-    """`failed`: compactions of nodes that no summarizer could make."""
+    """`failed`: compactions of nodes that no summarizer could make, whose tokens count: asking for
+    them may have cost as much.
+    """
 
     drafts: list[UUID]
     failed: list[UUID]
@@ -58,13 +60,14 @@ class Rebuild:
         self._phase = "starting"
         self._left = 0
         self._in_vain = 0
+        self._failed = 0
 
     @workflow.run
     async def run(self, request: RebuildRequest) -> RebuildResult:
         try:
             for _ in range(BATCHES_PER_RUN):
                 if not await self._batch():
-                    self._show("paused" if self._result.paused else "done")
+                    self._show(self._end())
                     return self._result
         except ActivityError as error:
             self._show(f"failed while {self._phase}: {reason_of(error)}")
@@ -101,7 +104,8 @@ class Rebuild:
             update={"spent": self._request.spent + made.tokens}
         )
         await self._replace(plan, made)
-        if made.drafts or len(made.failed) < GIVEN_UP_AT:
+        self._failed = 0 if made.drafts else self._failed + len(made.failed)
+        if self._failed < GIVEN_UP_AT:
             return True
         self._result = self._result.model_copy(update={"left": plan.left})
         return False
@@ -128,6 +132,7 @@ class Rebuild:
             elif type_of(result) != STALE_PLAN:
                 workflow.logger.warning("a node stays as it is: %s", reason_of(result))
                 made.failed.append(node.compaction_id)
+                made = made._replace(tokens=made.tokens + node.tokens)
         return made
 
     async def _replace(self, plan: RebuildPlan, made: _Made) -> None:
@@ -168,7 +173,7 @@ class Rebuild:
 
     def _note_plan(self, plan: RebuildPlan) -> None:
         began = {"since": plan.since, "begun_at": plan.begun_at}
-        if not plan.paused:
+        if not plan.paused and not plan.reverted:
             self._request = self._request.model_copy(update=began)
         self._left = plan.left + len(plan.nodes)
         self._count(skipped=plan.skipped)
@@ -176,8 +181,14 @@ class Rebuild:
             "checkpoint_turn": plan.checkpoint_turn,
             "left": 0 if plan.nodes else plan.left,
             "paused": plan.paused,
+            "reverted": plan.reverted,
         }
         self._result = self._result.model_copy(update=found)
+
+    def _end(self) -> str:
+        if self._result.reverted:
+            return "ended by a revert"
+        return "paused" if self._result.paused else "done"
 
     def _count(self, **more: int) -> None:
         counted = {name: getattr(self._result, name) + count for name, count in more.items()}

@@ -60,6 +60,7 @@ async def replace(request: RebuildRequest, drafts: list[UUID], failed: list[UUID
             policy=request.policy,
             drafts=tuple(drafts),
             failed=tuple(failed),
+            since=request.since,
         ),
         result_type=ReplaceResult,
         start_to_close_timeout=steps.DATABASE_STEP_TIMEOUT,

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from durable_context.compaction.remembered import FAILED_LATELY, REVERTED
 from durable_context.compaction.source import NODES_HASH
 from durable_context.compaction.store import RunId
 from durable_context.contracts import NodeRange
@@ -47,24 +48,27 @@ left join reads r on r.id = s.summary_id::text
 where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'current' and s.level = $3
     and s.to_turn between $5 and $6 and s.from_turn <= $7
     and (s.level > 0 and i.input_hash is distinct from s.input_hash or case when $8 = 'upgrade'
-        then s.degraded or split_part(s.recipe, '+focus:', 1) <> $9
-            and ($9 <> '{EXTRACTIVE}' or s.made_by like 'extractive%')
+        then (s.degraded or split_part(s.recipe, '+focus:', 1) <> $9
+            and ($9 <> '{EXTRACTIVE}' or s.made_by like 'extractive%'))
+            and not {REVERTED.format(recipe="$9")}
         else s.published_in <= $10 end)
+    and not ($8 = 'upgrade' and {FAILED_LATELY.format(recipe="$9")})
     and not exists (
         select from tried where tried.from_turn = s.from_turn and tried.to_turn = s.to_turn
     )
 order by coalesce(r.times, 0) desc, s.to_turn desc
 """
 
-# Whatever a revert takes back, it rejects something that was current.
-_WAS_REVERTED = """
-select exists (
-    select from durable_context.summaries s where s.tenant = $1 and s.branch_uuid = $2
-        and s.state = 'rejected' and s.published_in is not null and s.replaced_in > $3
-) or exists (
-    select from durable_context.checkpoints c where c.tenant = $1 and c.branch_uuid = $2
-        and c.state = 'rejected' and c.replaced_in > $3
+_LEFT_BEHIND = """
+with locked as materialized (
+    select tenant, branch_uuid from durable_context.branches
+    where tenant = $1 and branch_uuid = $2 for no key update
 )
+update durable_context.compactions c set status = 'failed', finished_at = clock_timestamp(),
+    error = coalesce(c.error || '; ', '') || 'left behind: its rebuild ended without it'
+from locked l
+where c.tenant = $1 and c.branch_uuid = l.branch_uuid and c.status = 'running'
+    and c.reason in ('merge', 'upgrade', 'rebuild') and c.workflow_id = $3
 """
 
 # An upgrade looks at what the node was made with a view to.
@@ -124,12 +128,10 @@ class DueNodes:
         async with acquired(self._pool) as connection:
             return await connection.fetchval("select clock_timestamp()")
 
-    async def was_reverted(self) -> bool:
-        """Whether the branch was, since this rebuild began."""
+    async def leave_behind(self, by: RunId) -> None:
+        """Fail what runs of this workflow left running: one of them runs at a time."""
         async with acquired(self._pool) as connection:
-            return await connection.fetchval(
-                _WAS_REVERTED, self._tenant, self._branch, self._request.since
-            )
+            await connection.execute(_LEFT_BEHIND, self._tenant, self._branch, by.workflow_id)
 
     async def levels(self) -> int:
         async with acquired(self._pool) as connection:

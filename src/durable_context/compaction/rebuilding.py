@@ -71,12 +71,15 @@ class Rebuilding:
         if head.is_paused:
             return RebuildPlan(checkpoint_turn=head.checkpoint_turn, paused=True)
         if self._request.since is None:
-            head = await self._begin(head)
+            head = await self._begin(head, by)
         due = DueNodes(self._pool, self._request)
-        if await due.was_reverted():
-            return RebuildPlan(checkpoint_turn=head.checkpoint_turn)
+        if await self._store.was_reverted(self._request.since or 0):
+            await due.leave_behind(by)
+            return RebuildPlan(checkpoint_turn=head.checkpoint_turn, reverted=True)
         look = self._merges if self._request.reason == "merge" else self._outdated
         batch = await look(head, due)
+        if not batch.nodes and not batch.is_over:
+            await due.leave_behind(by)
         return RebuildPlan(
             level=batch.level,
             nodes=await due.join(batch.level, batch.nodes, by) if batch.nodes else (),
@@ -89,8 +92,9 @@ class Rebuilding:
             is_stale=await self._is_stale(head),
         )
 
-    async def _begin(self, head: BranchHead) -> BranchHead:
+    async def _begin(self, head: BranchHead, by: RunId) -> BranchHead:
         request = self._request
+        await DueNodes(self._pool, request).leave_behind(by)
         if request.reason == "upgrade":
             await follow(self._pool, request.tenant, request.branch_uuid)
             head = await self._store.head()

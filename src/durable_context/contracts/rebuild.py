@@ -24,7 +24,8 @@ class RebuildResult(Value):
     """`replaced` and `merged` count nodes, `skipped` those that could not pay, `degraded` those
     that no summarizer could make: what they were to replace stays. `left`: nodes that are still
     due, because `max_tokens` was reached or too many could not be made. `paused`: nothing is done
-    until somebody resumes the branch.
+    until somebody resumes the branch. `reverted`: the branch was, after the run began, and what
+    stands there now is left alone. `tokens_read`: of nodes that could not be made, too.
     """
 
     replaced: int = 0
@@ -35,6 +36,7 @@ class RebuildResult(Value):
     tokens_read: int = 0
     checkpoint_turn: int = 0
     paused: bool = False
+    reverted: bool = False
 
 
 class RebuildRequest(Value):
@@ -92,16 +94,20 @@ class RebuildPlan(Value):
     more: bool = False
     is_stale: bool = False
     paused: bool = False
+    reverted: bool = False
 
 
 class ReplaceRequest(Value):
-    """Publishes drafts of one level. `failed`: compactions that nobody could make a draft for."""
+    """Publishes drafts of one level. `failed`: compactions that nobody could make a draft for.
+    `since`: where the branch was reverted after that publication, nothing fits any more.
+    """
 
     tenant: str
     branch_uuid: UUID
     policy: CompactionPolicy
     drafts: tuple[UUID, ...] = ()
     failed: tuple[UUID, ...] = ()
+    since: int | None = None
 
 
 class ReplaceResult(Value):

@@ -282,6 +282,9 @@ create unique index compactions_running on durable_context.compactions (branch_u
 -- The same work is skipped once, not with every turn.
 create unique index compactions_skipped on durable_context.compactions (branch_uuid, level, from_turn, to_turn)
     where status = 'skipped';
+-- How often and when a node could not be made.
+create index compactions_failed on durable_context.compactions (branch_uuid, level, from_turn, to_turn)
+    where status = 'failed';
 create index compactions_by_tenant on durable_context.compactions (tenant, started_at desc, compaction_id desc);
 
 -- Texts that compactions are asked for with: Temporal carries their ids.

@@ -5,6 +5,7 @@ build on, too.
 
 from uuid import UUID
 
+from durable_context.compaction.remembered import FAILED_LATELY, REVERTED
 from durable_context.database import Pool, acquired
 from durable_context.summarizers.extractive import RECIPE as EXTRACTIVE
 from durable_context.sweeps.paging import DUE_AND_LAST, PAGE, DueBranch, Page, fetch_page
@@ -25,6 +26,7 @@ marked as (
             and (
                 (s.degraded or split_part(s.recipe, '+focus:', 1) <> $3)
                     and ($4 or s.made_by like 'extractive%' and s.made_by <> $3)
+                    and not {REVERTED.format(recipe="$3")}
                 or s.level > 0 and exists (
                     select from durable_context.visible_summaries c
                     where c.tenant = s.tenant and c.seen_by = s.branch_uuid
@@ -43,6 +45,7 @@ marked as (
                         and c.to_turn <= s.to_turn
                 )
             )
+            and not {FAILED_LATELY.format(recipe="$3")}
             and not exists (
                 select from durable_context.compactions k
                 where k.tenant = s.tenant and k.branch_uuid = s.branch_uuid
