@@ -139,19 +139,16 @@ class Replacing:
     async def _replacement(self, drafts: Sequence[Summary]) -> _Replacement:
         """What is expensive is computed before the branch is locked."""
         head = await self._store.head()
-        since = self._request.since
-        if since is not None and await self._store.was_reverted(since):
-            raise StalePlan("the branch was reverted since the rebuild began")
         newest = await self._store.own_checkpoint(head.checkpoint_turn)
         older = await self._store.frontier(head.checkpoint_turn) if newest else []
         known = await self._store.replaced(self._request.drafts)
         frontier = _with(older, drafts, known)
         check_cover(frontier)
         rendered = changed = None
+        policy = self._request.policy
         if newest and [node.summary_id for node in frontier] != list(newest.frontier):
             counter = self._counters(head.encoding)
             rendered = render_checkpoint(frontier, newest.ledger, counter=counter, policy=policy)
-        policy = self._request.policy
             changed = figures(newest, rendered, 0, counter)
         merges = len(drafts) - len(known)
         return _Replacement(
