@@ -34,6 +34,18 @@ where n.tenant = $1 and n.branch_uuid = $2 and n.summary_id = any($3::uuid[]) an
     and i.input_hash is distinct from n.input_hash
 limit 1
 """
+# Whatever a revert takes back, it rejects something that was current.
+_WAS_REVERTED = """
+select exists (
+    select from durable_context.summaries s where s.tenant = $1 and s.branch_uuid = $2
+        and s.state = 'rejected' and s.published_in is not null and s.replaced_in > $3
+) or exists (
+    select from durable_context.checkpoints c where c.tenant = $1 and c.branch_uuid = $2
+        and c.state = 'rejected' and c.replaced_in > $3
+)
+"""
+
+
 class NewCheckpoint(NamedTuple):
     """What one commit publishes, made of the branch as of `publication`. `tokens_before` and
     `tokens_after` are its leaf's.
@@ -77,6 +89,11 @@ class Publications:
                 raise StalePlan("other nodes cover these turns by now") from error
             raise
         return checkpoint_id
+
+    async def was_reverted(self, since: int) -> bool:
+        """Whether the branch was, since that publication."""
+        async with acquired(self._pool) as connection:
+            return await connection.fetchval(_WAS_REVERTED, self._tenant, self._branch, since)
 
     async def _lock(self, connection: Connection) -> int | None:
         """The branch's checkpoint turn, which stays what it is until the transaction ends."""

@@ -139,6 +139,9 @@ class Replacing:
     async def _replacement(self, drafts: Sequence[Summary]) -> _Replacement:
         """What is expensive is computed before the branch is locked."""
         head = await self._store.head()
+        since = self._request.since
+        if since is not None and await self._store.was_reverted(since):
+            raise StalePlan("the branch was reverted since the rebuild began")
         newest = await self._store.own_checkpoint(head.checkpoint_turn)
         older = await self._store.frontier(head.checkpoint_turn) if newest else []
         known = await self._store.replaced(self._request.drafts)
