@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 
@@ -33,7 +33,9 @@ class SweepActivities:
 
     @activity.defn(name=SWEEP)
     async def sweep(self, request: SweepRequest) -> SweepPosition:
-        """From the position of the request, or of the attempt before, for a bounded time."""
+        """From the position of the request, or of the attempt before, for a bounded time that ends
+        with the sweep's.
+        """
         info = activity.info()
         told = [request.position]
         if info.heartbeat_details:
@@ -44,7 +46,7 @@ class SweepActivities:
             info.task_queue,
             recipe=self._recipe,
             contents=self._contents,
-            lasts=self._lasts,
+            lasts=min(self._lasts, _left(request)),
         )
 
         def tell(position: SweepPosition) -> None:
@@ -54,6 +56,12 @@ class SweepActivities:
         async with _repeated(told, info.heartbeat_timeout):
             with as_temporal_errors():
                 return await sweeping.run(request, told[0], tell)
+
+
+def _left(request: SweepRequest) -> timedelta:
+    """Of the sweep's time."""
+    began = request.started_at or datetime.now(UTC)
+    return max(began + request.longest - datetime.now(UTC), timedelta(0))
 
 
 @asynccontextmanager

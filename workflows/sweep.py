@@ -45,12 +45,9 @@ class Sweep:
             if is_cancelled_exception(error):
                 raise
             raise ApplicationError(reason_of(error), type=SWEEP_FAILED) from error
-        damage = position.counts.found.get("errors", 0)
-        if request.kind == "verify" and damage:
-            raise ApplicationError(
-                f"{damage} of what is stored is not as it was", position.counts, type=DAMAGE_FOUND
-            )
         left_at = "" if position.is_done else position.after
+        if request.kind == "verify" and (damage := _damage(position.counts)):
+            raise ApplicationError(damage, position.counts, left_at, type=DAMAGE_FOUND)
         return SweepResult(kind=request.kind, counts=position.counts, left_at=left_at)
 
     async def _sweep(self, request: SweepRequest) -> SweepPosition:
@@ -67,12 +64,29 @@ class Sweep:
 
 def _begun(request: SweepRequest) -> SweepRequest:
     """From where the schedule's sweep before this one ended, if its time was over."""
-    position = request.position
+    left_at = _left_at(request)
+    position = request.position if left_at is None else SweepPosition(after=left_at)
+    return request.model_copy(update={"started_at": workflow.now(), "position": position})
+
+
+def _left_at(request: SweepRequest) -> str | None:
+    """What a failure tells is newer than the last result, which Temporal keeps beside it."""
+    failure = workflow.get_last_failure()
+    if isinstance(failure, ApplicationError) and failure.type == DAMAGE_FOUND:
+        return str(failure.details[1]) if len(failure.details) > 1 else None
     if workflow.has_last_completion_result():
         last = workflow.get_last_completion_result(SweepResult)
         if last is not None and last.kind == request.kind:
-            position = SweepPosition(after=last.left_at)
-    return request.model_copy(update={"started_at": workflow.now(), "position": position})
+            return last.left_at
+    return None
+
+
+def _damage(counts: SweepCounts) -> str:
+    """Empty where there is none."""
+    errors, failed = counts.found.get("errors", 0), counts.failed
+    said = [f"{errors} of what is stored is not as it was"] if errors else []
+    said += [f"{failed} branches could not be verified"] if failed else []
+    return "; ".join(said)
 
 
 async def _step(request: SweepRequest) -> SweepPosition:

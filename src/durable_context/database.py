@@ -1,8 +1,8 @@
 """The connection pool, and what driver errors mean."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import asyncpg
 
@@ -14,6 +14,7 @@ from durable_context.errors import (
 )
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Answer = TypeVar("Answer")
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
 _SETTINGS = {
@@ -74,6 +75,23 @@ async def create_pool(database_url: str, *, min_size: int = 1, max_size: int = 1
 
 async def _keep(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     pass
+
+
+async def answers(pool: Pool) -> None:
+    """Raises DatabaseUnavailable where the database is away, whatever is asked of it."""
+    async with acquired(pool) as connection:
+        await connection.execute("select")
+
+
+async def asked_again(pool: Pool, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Once more where the connection broke and the database is there. Raises what `ask` raises
+    then, and DatabaseUnavailable where it is away.
+    """
+    try:
+        return await ask()
+    except DatabaseUnavailable:
+        await answers(pool)
+        return await ask()
 
 
 @asynccontextmanager

@@ -24,8 +24,10 @@ from durable_context.policy import CompactionPolicy, policy_from_env
 PAUSED_AT_FIRST: frozenset[SweepKind] = frozenset({"upgrade"})
 """Costs what models cost for all that was ever summarized: somebody decides when."""
 LONGEST_SHARE = 0.8
-TIMEOUT_SHARE = 0.9
-LEAST_TIMEOUT = timedelta(seconds=30)
+LEAST_LONGEST = timedelta(seconds=24)
+SPARE_SHARE = 0.1
+LEAST_SPARE = timedelta(seconds=30)
+"""Between the end of a sweep's time and that of its execution: for a batch that was begun."""
 JITTER_SHARE = 0.1
 LONGEST_JITTER = timedelta(minutes=10)
 CATCH_UP_WINDOW = timedelta(minutes=10)
@@ -88,7 +90,7 @@ class ScheduleSettings(Value):
             policy=self.policy,
             grace=self.grace,
             max_tokens=self.upgrade_tokens,
-            longest=max(every * LONGEST_SHARE, LEAST_TIMEOUT * LONGEST_SHARE),
+            longest=_longest(every),
             every=self.every(kind),
             summary_task_queue=self.summary_task_queue,
         )
@@ -126,6 +128,17 @@ class AppliedSchedule(Value):
     change: ScheduleChange
     changed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+
+
+def _longest(every: timedelta) -> timedelta:
+    return max(every * LONGEST_SHARE, LEAST_LONGEST)
+
+
+def execution_timeout(every: timedelta) -> timedelta:
+    """Of a sweep that hangs. Of short intervals it ends after the next was due, which is skipped:
+    one that cannot end by itself would lose its place.
+    """
+    return _longest(every) + max(every * SPARE_SHARE, LEAST_SPARE)
 
 
 def check_kind(kind: str) -> SweepKind:

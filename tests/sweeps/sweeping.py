@@ -42,6 +42,13 @@ EVERY = timedelta(seconds=1)
 AT_ONCE = timedelta(0)
 
 
+class HastySettings(ScheduleSettings):
+    """The time of a sweep is over when it begins."""
+
+    def request(self, kind: SweepKind, every: timedelta) -> SweepRequest:
+        return super().request(kind, every).model_copy(update={"longest": timedelta(0)})
+
+
 @dataclass
 class Sweeps:
     client: Client

@@ -11,25 +11,17 @@ from temporalio.client import WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from durable_context import ContextClient
-from durable_context.contracts.sweep import SweepKind, SweepPosition, SweepRequest, SweepResult
+from durable_context.contracts.sweep import SweepPosition, SweepResult
 from durable_context.database import Pool
-from durable_context.schedules import ScheduleSettings
 from durable_context.sweeps.sweeping import BATCH
 from tests.sweeps.stalling_worker import SweepWorkerSetup
-from tests.sweeps.sweeping import Sweeps
+from tests.sweeps.sweeping import HastySettings, Sweeps
 from tests.workflows.killed_workers import ROOT
 from tests.workflows.orchestration import QUICK, record
 
 LAGGING = BATCH + 20
 PATIENT = QUICK.model_copy(update={"worker_lost_after": timedelta(seconds=3)})
 """So that a busy machine does not lose the second worker, too."""
-
-
-class HastySettings(ScheduleSettings):
-    """The time of a sweep is over when it begins."""
-
-    def request(self, kind: SweepKind, every: timedelta) -> SweepRequest:
-        return super().request(kind, every).model_copy(update={"longest": timedelta(0)})
 
 
 @asynccontextmanager
@@ -57,6 +49,14 @@ async def told(handle: "WorkflowHandle[Any, SweepResult]") -> SweepPosition:
                     return position
 
 
+async def begun(sweeps: Sweeps, count: int) -> None:
+    """So many compactions run."""
+    query = f"TaskQueue = '{sweeps.task_queue}' and WorkflowType = 'Compaction'"
+    async with asyncio.timeout(30):
+        while (await sweeps.client.count_workflows(query)).count < count:
+            pass
+
+
 async def test_a_sweep_goes_on_from_its_heartbeat_when_its_worker_is_killed(
     client: ContextClient, pool: Pool, sweeps: Sweeps, database_url: str
 ) -> None:
@@ -72,6 +72,7 @@ async def test_a_sweep_goes_on_from_its_heartbeat_when_its_worker_is_killed(
     async with stalling_worker(setup):
         handle = await sweeps.begin("catch-up", policy=PATIENT)
         reached = await told(handle)
+        await begun(sweeps, BATCH + 5)
     assert reached.counts.started == BATCH
     async with sweeps.worker(pool):
         result = await handle.result()

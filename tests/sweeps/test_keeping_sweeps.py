@@ -3,20 +3,22 @@
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import asyncpg
 import pytest
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from durable_context import ContextClient
+from durable_context import Branch, ContextClient
 from durable_context.artifacts.contents import ContentStore
 from durable_context.contracts.sweep import DAMAGE_FOUND, SweepCounts, SweepPosition
 from durable_context.database import Pool
 from durable_context.retention import RetentionPolicy
 from durable_context.sweeps.keeping import sweep_retention, sweep_verification
+from durable_context.sweeps.sweeping import ONE_RUN
 from tests.compacting import compact_once
-from tests.sweeps.sweeping import Sweeps
+from tests.sweeps.sweeping import HastySettings, Sweeps
 from tests.workflows.orchestration import QUICK, record
 
 NO_TIME = timedelta(0)
@@ -152,3 +154,107 @@ async def test_verification_goes_on_from_its_position(
         calls += 1
     assert calls > 2
     assert (position.counts.scanned, position.counts.found["turns"]) == (50, 50)
+
+
+async def several(client: ContextClient, count: int = 7) -> list[Branch]:
+    """Branches of two turns, in the order in which sweeps come to them."""
+    branches = [await client.open_branch(f"talk-{number}") for number in range(count)]
+    for branch in branches:
+        await record(branch, 2)
+    return sorted(branches, key=lambda branch: branch.branch_uuid)
+
+
+async def damage(
+    connection: "asyncpg.Connection[asyncpg.Record]", statement: str, branch_uuid: UUID
+) -> None:
+    async with connection.transaction():
+        await connection.execute("set local session_replication_role = replica")
+        assert not (await connection.execute(statement, branch_uuid)).endswith(" 0")
+
+
+WITHOUT_A_COUNT = (
+    "update durable_context.summaries set to_turn = 2147483647"
+    " where branch_uuid = $1 and level = 0 and from_turn = 1"
+)
+
+
+async def test_a_branch_that_cannot_be_read_is_damage_and_ends_no_verification(
+    client: ContextClient,
+    pool: Pool,
+    contents: ContentStore,
+    connection: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    branches = await several(client)
+    first = branches[0].branch_uuid
+    await record(branches[0], 18)
+    while await compact_once(pool, first, QUICK):
+        pass
+    await damage(connection, WITHOUT_A_COUNT, first)
+    position = await sweep_verification(
+        pool, contents, None, SweepPosition(), lambda told: None, ONE_RUN
+    )
+    counts = position.counts
+    assert position.is_done
+    assert (counts.scanned, counts.found["turns"], counts.found["errors"]) == (7, 12, 1)
+    told = "select data->>'check' from durable_context.events where kind = 'damaged'"
+    assert [row[0] for row in await connection.fetch(told)] == ["unreadable"]
+
+
+async def test_contents_that_cannot_be_had_fail_their_branch_and_are_no_damage(
+    database_url: str, client: ContextClient, pool: Pool, tmp_path: Path
+) -> None:
+    await several(client, 1)
+    async with await ContextClient.connect(
+        database_url, temporal=None, artifact_url=tmp_path.as_uri(), inline_limit=1
+    ) as storing:
+        await (await storing.open_branch("talk-0")).put_artifact("a log", name="log")
+    nowhere = ContentStore("file:///dev/null/nowhere")
+    position = await sweep_verification(
+        pool, nowhere, None, SweepPosition(), lambda told: None, ONE_RUN
+    )
+    assert position.is_done
+    assert (position.counts.failed, position.counts.scanned) == (1, 1)
+    assert position.counts.found["errors"] == 0
+
+
+async def test_verification_goes_on_behind_damage_where_its_time_was_over(
+    client: ContextClient,
+    pool: Pool,
+    sweeps: Sweeps,
+    contents: ContentStore,
+    connection: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    first = (await several(client))[0].branch_uuid
+    await damage(
+        connection,
+        "update durable_context.turns set digest = 'changed' where branch_uuid = $1",
+        first,
+    )
+    settings = HastySettings.model_validate(sweeps.settings().model_dump())
+    async with sweeps.worker(pool, contents=contents):
+        await sweeps.schedules.apply(settings)
+        await sweeps.schedules.trigger("verify")
+        with pytest.raises(WorkflowFailureError) as failed:
+            await sweeps.fired("verify")
+        await sweeps.schedules.trigger("verify")
+        second = await sweeps.fired("verify", nth=1)
+        await sweeps.schedules.trigger("verify")
+        third = await sweeps.fired("verify", nth=2)
+        await sweeps.schedules.trigger("verify")
+        with pytest.raises(WorkflowFailureError):
+            await sweeps.fired("verify", nth=3)
+    cause = failed.value.cause
+    assert isinstance(cause, ApplicationError)
+    assert SweepCounts.model_validate(cause.details[0]).scanned == 5
+    assert (second.counts.scanned, second.left_at) == (2, "unowned")
+    assert (third.counts.scanned, third.left_at) == (0, "")
+
+
+async def test_a_step_ends_with_the_time_of_its_sweep(
+    client: ContextClient, pool: Pool, sweeps: Sweeps, contents: ContentStore
+) -> None:
+    """However long a worker lets steps go on."""
+    await several(client)
+    async with sweeps.worker(pool, contents=contents, lasts=timedelta(minutes=1)):
+        result = await sweeps.sweep("verify", longest=NO_TIME)
+    assert (result.counts.scanned, bool(result.left_at)) == (5, True)

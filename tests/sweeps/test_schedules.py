@@ -17,7 +17,7 @@ from durable_context import CompactionPolicy
 from durable_context.compaction.temporal_calls import connect
 from durable_context.contracts.sweep import SWEEP_KINDS, SweepKind, schedule_id
 from durable_context.errors import CompactionUnavailable, InvalidArgument
-from durable_context.schedules import ScheduleSettings
+from durable_context.schedules import ScheduleSettings, execution_timeout
 from durable_context.sweeps.schedule_calls import ScheduleCalls
 from tests.sweeps.sweeping import Sweeps
 from worker.free_ports import LOOPBACK, free_ports
@@ -171,3 +171,10 @@ def test_settings_are_read_from_the_environment() -> None:
     assert settings.every("verify") == timedelta(days=7)
     assert (settings.grace, settings.upgrade_tokens) == (timedelta(0), 500)
     assert settings.policy.fan_out == 3
+
+
+@pytest.mark.parametrize("seconds", [1, 30, 60, 75, 180, 300])
+def test_a_sweep_has_time_for_a_batch_that_was_begun(seconds: int) -> None:
+    every = timedelta(seconds=seconds)
+    longest = SETTINGS.request("verify", every).longest
+    assert execution_timeout(every) - longest >= timedelta(seconds=30)

@@ -18,6 +18,16 @@ OF_TURNS: dict[str, tuple[str, set[Place]]] = {
         " where branch_uuid = $1 and turn_no = 3",
         {("turn_hash", 3, 3)},
     ),
+    "a turn that can be read no more": (
+        "update durable_context.turns set content_hash = sha256('x'), messages = '[5]'"
+        " where branch_uuid = $1 and turn_no = 9",
+        {("turn_hash", 9, 9)},
+    ),
+    "the ledger of a turn that can be read no more": (
+        "update durable_context.turns set content_hash = sha256('x'), ledger = '[5]'"
+        " where branch_uuid = $1 and turn_no = 9",
+        {("turn_hash", 9, 9)},
+    ),
     "digest of a turn": (
         "update durable_context.turns set digest = ' Nothing.' where branch_uuid = $1"
         " and turn_no = 12",
@@ -150,6 +160,11 @@ OF_CHECKPOINTS: dict[str, tuple[str, set[Place]]] = {
     ),
 }
 OF_THE_REST: dict[str, tuple[str, set[Place]]] = {
+    "a number that nothing can be counted from": (
+        "update durable_context.summaries set to_turn = 2147483647 where branch_uuid = $1"
+        " and level = 1 and from_turn = 1",
+        {("unreadable", None, None)},
+    ),
     "data of a content": (
         "update durable_context.artifact_contents set data = 'x' where object_key is null"
         " and sha256 = (select min(sha256) from durable_context.artifacts where branch_uuid = $1"

@@ -6,7 +6,10 @@ import pytest
 
 from durable_context import Branch, ContextClient
 from durable_context.database import Pool
+from durable_context.errors import UnknownBranch
+from durable_context.verification.damages import tell
 from durable_context.verification.findings import Finding
+from durable_context.verification.subject import find_subject
 from tests.verification.conftest import Damage, told, verified
 from tests.verification.kinds_of_damage import ALL, OF_FORKS, Place
 
@@ -104,6 +107,21 @@ async def test_another_tenant_s_damage_is_not_told(
     async with await ContextClient.connect(database_url, temporal=None, tenant="other") as client:
         (only,) = await verified(client)
     assert {one.expected for one in only.findings} <= {"the branch of postings"}
+
+
+async def test_a_branch_that_is_deleted_while_it_is_verified_is_unknown(
+    client: ContextClient, branch: Branch, damage: Damage, pool: Pool
+):
+    await damage(
+        "update durable_context.branches set head_tokens = 1 where branch_uuid = $1", branch
+    )
+    async with pool.acquire() as connection:
+        subject = await find_subject(connection, "default", branch.branch_uuid)
+    assert subject is not None
+    found = [*(await branch.verify()).findings]
+    await client.delete_conversation("harbour")
+    with pytest.raises(UnknownBranch):
+        await tell(pool, subject, found)
 
 
 async def test_a_verification_writes_nothing_but_events(branch: Branch, damage: Damage, pool: Pool):

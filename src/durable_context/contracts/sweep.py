@@ -17,7 +17,7 @@ SWEEP_WORKFLOW = "Sweep"
 SWEEP = "sweep"
 
 DAMAGE_FOUND = "DamageFound"
-"""Type of the failure that ends a verify sweep that found damage."""
+"""Type of the failure that ends a verify sweep that found damage, or could not read a branch."""
 SWEEP_FAILED = "SweepFailed"
 
 SweepKind = Literal["catch-up", "merge", "upgrade", "retention", "verify"]
@@ -40,7 +40,8 @@ def schedule_id(kind: SweepKind, task_queue: str = COMPACTION_TASK_QUEUE) -> str
 
 class SweepCounts(Value):
     """Branches: looked at, found due by the database, and what became of those: work started, a run
-    of it open already, nothing to do after all (or no budget left), Temporal refused.
+    of it open already, nothing to do after all (or no budget left), failed: Temporal
+    refused, or the branch cannot be read.
 
     `tokens`: allotted to upgrades. `found`: what retention and verification count.
     """
@@ -87,7 +88,9 @@ class SweepRequest(Value):
 
 
 class SweepResult(Value):
-    """`left_at`: the key where the time was over; empty where the sweep saw all."""
+    """`left_at`: the key where the time was over; empty where the sweep saw all. A
+    DamageFound tells it, too, after its counts.
+    """
 
     kind: SweepKind
     counts: SweepCounts = SweepCounts()

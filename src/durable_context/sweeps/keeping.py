@@ -14,7 +14,7 @@ from durable_context.retention import running as retention
 from durable_context.sweeps.sweeping import Tell
 from durable_context.verification import sweep as verification
 
-BRANCHES = 20
+BRANCHES = 5
 """Verified between two positions."""
 
 # The next by name, of those that have anything at all: a look into three indexes.
@@ -80,7 +80,7 @@ async def sweep_verification(
             "errors": page.errors,
             "told": page.told,
         }
-        counts = _with(position.counts, page.branches, found)
+        counts = _with(position.counts, page.branches + page.failed, found, page.failed)
         position = SweepPosition(
             after=page.cursor or "", counts=counts, is_done=page.cursor is None
         )
@@ -97,10 +97,16 @@ def _place(after: str) -> tuple[str | None, str | None]:
     return name, cursor
 
 
-def _with(counts: SweepCounts, scanned: int, found: Mapping[str, int]) -> SweepCounts:
+def _with(
+    counts: SweepCounts, scanned: int, found: Mapping[str, int], failed: int = 0
+) -> SweepCounts:
     totals = {name: counts.found.get(name, 0) + count for name, count in found.items()}
     return counts.model_copy(
-        update={"scanned": counts.scanned + scanned, "found": {**counts.found, **totals}}
+        update={
+            "scanned": counts.scanned + scanned,
+            "failed": counts.failed + failed,
+            "found": {**counts.found, **totals},
+        }
     )
 
 

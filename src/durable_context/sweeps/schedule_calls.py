@@ -38,13 +38,12 @@ from durable_context.errors import InvalidArgument
 from durable_context.schedules import (
     CATCH_UP_WINDOW,
     JITTER_SHARE,
-    LEAST_TIMEOUT,
     LONGEST_JITTER,
     PAUSED_AT_FIRST,
-    TIMEOUT_SHARE,
     AppliedSchedule,
     ScheduleSettings,
     SweepSchedule,
+    execution_timeout,
 )
 from durable_context.sweeps.last_sweep import LastSweep, last_sweep
 
@@ -166,7 +165,7 @@ class ScheduleCalls:
                 settings.request(kind, every),
                 id=schedule_id(kind, self._task_queue),
                 task_queue=self._task_queue,
-                execution_timeout=max(every * TIMEOUT_SHARE, LEAST_TIMEOUT),
+                execution_timeout=execution_timeout(every),
                 static_summary=f"{kind} sweep",
             ),
             spec=ScheduleSpec(

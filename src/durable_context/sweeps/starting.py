@@ -1,6 +1,8 @@
 """What is started for a branch that is due: its compaction, or its rebuild. Imports temporalio."""
 
+import logging
 from datetime import timedelta
+from functools import partial
 from typing import Literal, Protocol
 
 from temporalio.client import Client
@@ -12,9 +14,11 @@ from durable_context.compaction.temporal_calls import CompactionCalls
 from durable_context.contracts import CompactionRequest
 from durable_context.contracts.rebuild import RebuildRequest
 from durable_context.contracts.sweep import SweepRequest
-from durable_context.database import Pool
+from durable_context.database import Pool, answers, asked_again
 from durable_context.errors import CompactionUnavailable, UnknownBranch
 from durable_context.sweeps.paging import DueBranch
+
+logger = logging.getLogger(__name__)
 
 Outcome = Literal["started", "running", "skipped", "failed"]
 AT_ONCE = timedelta(0)
@@ -24,6 +28,24 @@ class Starting(Protocol):
     """Starts what is due. Safe to repeat."""
 
     async def __call__(self, branch: DueBranch) -> Outcome: ...
+
+
+class Surviving:
+    """A branch that cannot be read, or started, fails alone. Raises DatabaseUnavailable where the
+    database is away for all.
+    """
+
+    def __init__(self, start: Starting, pool: Pool) -> None:
+        self._start = start
+        self._pool = pool
+
+    async def __call__(self, branch: DueBranch) -> Outcome:
+        try:
+            return await asked_again(self._pool, partial(self._start, branch))
+        except Exception as error:
+            await answers(self._pool)
+            logger.warning("branch %s is not started: %s", branch.branch_uuid, type(error).__name__)
+            return "failed"
 
 
 class HintedCompactions:

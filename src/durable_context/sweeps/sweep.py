@@ -11,7 +11,7 @@ from durable_context.sweeps.keeping import sweep_retention, sweep_verification
 from durable_context.sweeps.lagging import LaggingBranches
 from durable_context.sweeps.outdated import OutdatedBranches
 from durable_context.sweeps.piled_up import PiledUpBranches
-from durable_context.sweeps.starting import HintedCompactions, StartedRebuilds
+from durable_context.sweeps.starting import HintedCompactions, StartedRebuilds, Surviving
 from durable_context.sweeps.sweeping import ONE_RUN, Tell, sweep_branches
 from durable_context.sweeps.upgrading import sweep_upgrades
 
@@ -63,21 +63,26 @@ class Sweeping:
     ) -> SweepPosition:
         pages = LaggingBranches(self._pool, request.tenant, request.policy, request.grace)
         hints = HintedCompactions(self._pool, self._client, self._task_queue, request)
-        return await sweep_branches(pages, hints, position, tell, self._lasts)
+        return await sweep_branches(
+            pages, Surviving(hints, self._pool), position, tell, self._lasts
+        )
 
     async def _merge(
         self, request: SweepRequest, position: SweepPosition, tell: Tell
     ) -> SweepPosition:
         pages = PiledUpBranches(self._pool, request.tenant, request.policy.fan_out)
         rebuilds = StartedRebuilds(self._client, self._task_queue, request)
-        return await sweep_branches(pages, rebuilds, position, tell, self._lasts)
+        return await sweep_branches(
+            pages, Surviving(rebuilds, self._pool), position, tell, self._lasts
+        )
 
     async def _upgrade(
         self, request: SweepRequest, position: SweepPosition, tell: Tell
     ) -> SweepPosition:
         pages = OutdatedBranches(self._pool, request.tenant, self._recipe)
         rebuilds = StartedRebuilds(self._client, self._task_queue, request)
-        return await sweep_upgrades(self._pool, pages, rebuilds, position, tell, request.max_tokens)
+        start = Surviving(rebuilds, self._pool)
+        return await sweep_upgrades(self._pool, pages, start, position, tell, request.max_tokens)
 
     async def _keep(
         self, sweep: Keeping, request: SweepRequest, position: SweepPosition, tell: Tell

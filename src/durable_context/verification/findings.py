@@ -34,6 +34,7 @@ Check = Literal[
     "orphan_row",
     "compaction_stuck",
     "pin_turn",
+    "unreadable",
 ]
 Severity = Literal["error", "warning"]
 """An error: something recorded or published is not what it was. A warning: something is left over

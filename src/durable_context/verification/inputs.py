@@ -82,15 +82,20 @@ class Children:
         return False if only and earlier else None
 
 
-async def told_hash(look: Look, recipe: str, from_turn: int, to_turn: int) -> bytes:
-    """The hash of a leaf's turns with the summaries of their artifacts that are there."""
+async def told_hash(look: Look, recipe: str, from_turn: int, to_turn: int) -> bytes | None:
+    """The hash of a leaf's turns with the summaries of their artifacts that are there. None: one
+    of them can be read no more, which its own hash tells.
+    """
     told = await look.rows(_TOLD, from_turn, to_turn, recipe)
     mentions = TurnMentions({row[0]: ToldArtifact(*row[1:]) for row in told})
     made_of = hashlib.sha256(_prefixed(b"turns"))
     for row in await look.rows(_HASHES, from_turn, to_turn):
         made_of.update(_prefixed(row["content_hash"]))
-    for row in await look.rows(_TURNS, from_turn, to_turn):
-        mentions.told(turn_from_row(row))
+    try:
+        for row in await look.rows(_TURNS, from_turn, to_turn):
+            mentions.told(turn_from_row(row))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
     for text in mentions.texts:
         made_of.update(_prefixed(text.encode()))
     return made_of.digest()

@@ -73,7 +73,7 @@ order by c.started_at""",
         """
 select d.from_turn, d.to_turn, format('level %s artifact %s', d.level, d.artifact_no) as id
 from durable_context.indexed_documents d
-where d.tenant = $1 and d.branch_uuid = $2 and case d.artifact_no when 0 then not exists (
+where d.tenant = $1 and d.branch_uuid = $2 and case when d.artifact_no <= 0 then not exists (
     select from durable_context.summaries s
     where s.tenant = $1 and s.branch_uuid = $2 and s.level = d.level
         and s.from_turn = d.from_turn and s.to_turn = d.to_turn and s.state <> 'draft'

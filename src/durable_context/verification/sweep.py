@@ -1,15 +1,19 @@
 """Verification of all branches, page by page, for a sweep that can be interrupted anywhere."""
 
+import logging
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from uuid import UUID
 
 from durable_context.artifacts.contents import ContentStore
-from durable_context.database import Pool, acquired
+from durable_context.database import Pool, acquired, answers, asked_again
 from durable_context.errors import UnknownBranch
 from durable_context.verification.findings import Finding, Verified
 from durable_context.verification.leftovers import unowned_findings
 from durable_context.verification.report import VerificationReport
 from durable_context.verification.verifying import nobody, verify_branch
+
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 100
 """Branches that one statement looks up."""
@@ -26,8 +30,11 @@ order by b.branch_uuid limit $4
 
 
 class VerifiedPage(VerificationReport):
-    """Sums of one page alone. `cursor` begins the next one; None: this was the last."""
+    """Sums of one page alone. `cursor` begins the next one; None: this was the last. `failed`
+    counts branches that could not be verified, for this time.
+    """
 
+    failed: int = 0
     cursor: str | None = None
 
 
@@ -44,7 +51,7 @@ async def run_page(
     owns. None as `tenant`: of all.
 
     `alive` is called between steps, for a heartbeat; one takes seconds at most but for contents
-    of many MB. Repeating a page is harmless. Raises DatabaseUnavailable, ArtifactStoreUnavailable.
+    of many MB. Repeating a page is harmless. Raises DatabaseUnavailable.
     """
     if cursor == UNOWNED:
         found = [finding async for finding in unowned_findings(pool, tenant, alive)]
@@ -55,8 +62,15 @@ async def run_page(
     for owner, branch_uuid in due:
         alive()
         try:
-            verified = await verify_branch(pool, contents, owner, branch_uuid, alive=alive)
+            verified = await asked_again(
+                pool, partial(verify_branch, pool, contents, owner, branch_uuid, alive=alive)
+            )
         except UnknownBranch:  # deleted since
+            continue
+        except Exception as error:
+            await answers(pool)
+            logger.warning("branch %s is not verified: %s", branch_uuid, type(error).__name__)
+            page = page.model_copy(update={"failed": page.failed + 1})
             continue
         page = page.with_more(verified)
     return page

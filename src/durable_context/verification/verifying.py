@@ -4,8 +4,13 @@ from collections.abc import AsyncIterator, Callable
 from uuid import UUID
 
 from durable_context.artifacts.contents import ContentStore
-from durable_context.database import Pool, acquired
-from durable_context.errors import UnknownBranch
+from durable_context.database import Connection, Pool, acquired
+from durable_context.errors import (
+    ArtifactStoreUnavailable,
+    DatabaseUnavailable,
+    SchemaMissing,
+    UnknownBranch,
+)
 from durable_context.verification.checkpoints import CheckpointsOf
 from durable_context.verification.contents import ContentsOf
 from durable_context.verification.damages import tell
@@ -18,6 +23,8 @@ from durable_context.verification.turns import TurnsOf
 
 MOST = 1_000
 """Findings of one branch that are kept and told: whoever has more has them all."""
+
+_OF_NO_BRANCH = (ArtifactStoreUnavailable, DatabaseUnavailable, SchemaMissing, UnknownBranch)
 
 
 def nobody() -> None:
@@ -33,11 +40,26 @@ async def verify_branch(
     alive: Callable[[], None] = nobody,
 ) -> Verified:
     """What the branch wrote itself, and how it stands to its ancestors. Reads all of it, a page at
-    a time, and writes nothing but an event for each new finding.
+    a time, and writes nothing but an event for each new finding; that it cannot be read is one.
 
     `alive` is called with each finding and each step. Raises UnknownBranch,
     ArtifactStoreUnavailable, DatabaseUnavailable.
     """
+    try:
+        return await _verified(pool, contents, tenant, branch_uuid, alive)
+    except _OF_NO_BRANCH:
+        raise
+    except Exception as error:
+        return await _unreadable(pool, tenant, branch_uuid, error)
+
+
+async def _verified(
+    pool: Pool,
+    contents: ContentStore,
+    tenant: str,
+    branch_uuid: UUID,
+    alive: Callable[[], None],
+) -> Verified:
     subject, verified = await _verified_rows(pool, tenant, branch_uuid, alive)
     of_contents = ContentsOf(pool, contents, subject)
     found = [*verified.findings]
@@ -49,6 +71,27 @@ async def verify_branch(
     )
 
 
+async def _unreadable(pool: Pool, tenant: str, branch_uuid: UUID, error: Exception) -> Verified:
+    """Names the kind of error alone: its message may quote content."""
+    async with acquired(pool) as connection:
+        subject = await _subject_of(connection, tenant, branch_uuid)
+    found = subject.finding("unreadable", "rows that can be read", type(error).__name__)
+    return Verified(
+        conversation_id=subject.conversation_id,
+        branch_id=subject.branch_id,
+        branch_uuid=branch_uuid,
+        findings=(found,),
+        told=await tell(pool, subject, [found]),
+    )
+
+
+async def _subject_of(connection: Connection, tenant: str, branch_uuid: UUID) -> Subject:
+    subject = await find_subject(connection, tenant, branch_uuid)
+    if subject is None:
+        raise UnknownBranch(f"there is no branch {branch_uuid} for this tenant")
+    return subject
+
+
 async def _verified_rows(
     pool: Pool, tenant: str, branch_uuid: UUID, alive: Callable[[], None]
 ) -> tuple[Subject, Verified]:
@@ -57,9 +100,7 @@ async def _verified_rows(
         acquired(pool) as connection,
         connection.transaction(isolation="repeatable_read", readonly=True),
     ):
-        subject = await find_subject(connection, tenant, branch_uuid)
-        if subject is None:
-            raise UnknownBranch(f"there is no branch {branch_uuid} for this tenant")
+        subject = await _subject_of(connection, tenant, branch_uuid)
         look = Look(connection, subject)
         turns, nodes, checkpoints = TurnsOf(look), NodesOf(look), CheckpointsOf(look)
         found: list[Finding] = []
