@@ -14,6 +14,7 @@ from durable_context.compaction.accounting import Figures
 from durable_context.compaction.publishing import NewCheckpoint
 from durable_context.compaction.rebuild_calls import progress, start_rebuild
 from durable_context.compaction.segments import completed_nodes, next_frontier
+from durable_context.compaction.source import NODES_HASH
 from durable_context.compaction.store import CompactionStore, RunId
 from durable_context.contracts import SUMMARIZE, NodeRange, TreeReason
 from durable_context.contracts.rebuild import (
@@ -342,13 +343,17 @@ async def degraded_at_once(
         made += nodes
     async with pool.acquire() as connection:
         rows = await connection.fetch(
-            "insert into durable_context.summaries (tenant, branch_uuid, level, from_turn, to_turn,"
+            "with made as (select *, 'Shipments' as headline, 'Shipments of turns ' || from_turn"
+            " as text from unnest($2::integer[], $3::integer[], $4::integer[]) with ordinality"
+            " n (level, from_turn, to_turn, nth))"
+            " insert into durable_context.summaries (tenant, branch_uuid, level, from_turn, to_turn,"
             " recipe, input_hash, headline, text, token_count, input_tokens, covered_tokens,"
             " made_by, degraded) select 'default', $1, n.level, n.from_turn, n.to_turn,"
-            " 'model:told/1', sha256(n.nth::text::bytea), 'Shipments', 'Shipments of turns '"
-            " || n.from_turn, 10, 60, 60 * (n.to_turn - n.from_turn + 1), 'extractive/1', true"
-            " from unnest($2::integer[], $3::integer[], $4::integer[]) with ordinality"
-            " n (level, from_turn, to_turn, nth) returning summary_id, level, from_turn",
+            f" 'model:told/1', coalesce((select {NODES_HASH} from made c"
+            " where c.level = n.level - 1 and c.from_turn >= n.from_turn"
+            " and c.to_turn <= n.to_turn), sha256(n.nth::text::bytea)), n.headline, n.text,"
+            " 10, 60, 60 * (n.to_turn - n.from_turn + 1), 'extractive/1', true"
+            " from made n returning summary_id, level, from_turn",
             branch.branch_uuid,
             [node.level for node in made],
             [node.from_turn for node in made],
