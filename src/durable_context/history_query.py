@@ -135,7 +135,8 @@ _SCORED = f""", candidates as materialized (
 
 _HITS = f""", matches as materialized (
     select s.*, a.handle, a.name, a.media_type, a.size, a.line_count, a.sha256, row_number() over (
-        partition by a.sha256, case when a.sha256 is null then s.to_turn end
+        partition by a.sha256, case when a.sha256 is null then s.to_turn end,
+            least(s.artifact_no, 0)
         order by s.to_turn desc, s.artifact_no desc, s.branch_uuid
     ) as repetition
     from scored s
@@ -146,7 +147,7 @@ _HITS = f""", matches as materialized (
     from matches m
     left join durable_context.indexed_documents d on not m.fresh and d.branch_uuid = m.branch_uuid
         and d.to_turn = m.to_turn and d.level = 0 and d.artifact_no = m.artifact_no
-    left join durable_context.visible_summaries l on m.artifact_no = 0 and l.tenant = $1
+    left join durable_context.visible_summaries l on m.artifact_no <= 0 and l.tenant = $1
         and l.seen_by = $2 and l.branch_uuid = m.branch_uuid and l.level = 0
         and l.from_turn = d.from_turn and l.to_turn = d.to_turn
     where m.repetition = 1 and m.score >= {WEAKEST} * (select max(s.score) from scored s)
@@ -157,7 +158,7 @@ select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
     t.headline, t.text as summary, case when h.fresh then (
         select f.digest from durable_context.visible_turns f
         where f.tenant = $1 and f.seen_by = $2 and f.turn_no = h.to_turn
-    ) when h.artifact_no = 0 then h.of_leaf end as said,
+    ) when h.artifact_no <= 0 then h.of_leaf end as said,
     c.compression, c.sha256, c.data, (
         select json_agg(json_build_array(e.turn_no, e.occurred_at, e.messages) order by e.turn_no)
         from (
@@ -168,7 +169,7 @@ select h.score, h.from_turn, h.to_turn, h.handle, h.name, h.media_type, h.size,
                     cross join unnest(m.terms) u
                 )
             ) m
-            where h.artifact_no = 0 and v.tenant = $1 and v.seen_by = $2
+            where h.artifact_no <= 0 and v.tenant = $1 and v.seen_by = $2
                 and v.turn_no between h.from_turn and h.to_turn and m.matched > 0
             order by m.matched desc, v.turn_no desc limit {EXCERPT_TURNS}
         ) e

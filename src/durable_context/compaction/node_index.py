@@ -34,16 +34,31 @@ with nodes as materialized (
     order by s.to_turn, s.level limit {AT_ONCE}
 ),"""
 
+# One that a fork still sees keeps out of the way of another that ends with the same turn.
+_SET_ASIDE = """
+    update durable_context.indexed_documents d set artifact_no = - d.from_turn from nodes n
+    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no = 0
+        and d.to_turn = n.to_turn and d.level = n.level and d.from_turn <> n.from_turn
+        and exists (
+            select from durable_context.lineage l
+            join durable_context.visible_summaries s on s.tenant = l.tenant
+                and s.seen_by = l.branch_uuid and s.branch_uuid = l.ancestor_uuid
+                and s.level = d.level and s.from_turn = d.from_turn and s.to_turn = d.to_turn
+            where l.tenant = $1 and l.ancestor_uuid = $2 and l.depth > 0
+        )
+    returning d.to_turn, d.level, d.from_turn, d.summary_id, 0 as artifact_no
+"""
 _REPLACED = """
     delete from durable_context.indexed_documents d using nodes n
-    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no = 0
+    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no in (0, - n.from_turn)
         and d.to_turn = n.to_turn and d.level = n.level
+    returning d.to_turn, d.level, d.from_turn, d.summary_id, d.artifact_no
 """
 
 # A fork may find, by what its parent has rejected or replaced, what it still sees of it.
 _REJECTED = """
     delete from durable_context.indexed_documents d
-    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no = 0 and d.to_turn > (
+    where d.tenant = $1 and d.branch_uuid = $2 and d.artifact_no <= 0 and d.to_turn > (
         select coalesce(max(l.compacted_turn), 0) from durable_context.lineage l
         where l.tenant = $1 and l.ancestor_uuid = $2 and l.depth > 0
     ) and not exists (
@@ -51,33 +66,33 @@ _REJECTED = """
         where s.tenant = $1 and s.branch_uuid = $2 and s.state = 'current'
             and s.level = d.level and s.from_turn = d.from_turn and s.to_turn = d.to_turn
     )
+    returning d.to_turn, d.level, d.from_turn, d.summary_id, d.artifact_no
 """
 
 # No index leads from a document to its postings, but what it was made from does to its terms.
-_FORGET = """
+_CHANGE = """
 gone as (
-    {deleted}
-    returning d.to_turn, d.level, d.from_turn, d.summary_id
+    {documents}
 ),
 terms as materialized (
-    select g.to_turn, g.level, u.lexeme as term from gone g cross join lateral (
+    select g.to_turn, g.level, g.artifact_no, u.lexeme as term from gone g cross join lateral (
         select t.message_terms from durable_context.visible_turns t
         where t.tenant = $1 and t.seen_by = $2 and t.turn_no between g.from_turn and g.to_turn
         offset 0
     ) t cross join unnest(t.message_terms) m (terms) cross join unnest(m.terms) u
     where g.level = 0
     union
-    select g.to_turn, g.level, u.lexeme from gone g
+    select g.to_turn, g.level, g.artifact_no, u.lexeme from gone g
     join durable_context.summaries s on s.tenant = $1 and s.branch_uuid = $2
         and s.summary_id = g.summary_id
     join durable_context.branches b on b.tenant = s.tenant and b.branch_uuid = s.branch_uuid
     cross join unnest(to_tsvector(b.text_search, s.headline || ' ' || s.text)) u
 )
-delete from durable_context.postings where ctid = any (array(
+{postings} p.ctid = any (array(
     select p.place from terms t cross join lateral (
         select p.ctid as place from durable_context.postings p
         where p.branch_uuid = $2 and p.term = t.term and p.to_turn = t.to_turn
-            and p.level = t.level and p.artifact_no = 0
+            and p.level = t.level and p.artifact_no = t.artifact_no
         offset 0
     ) p
 ))
@@ -186,8 +201,15 @@ posted as (
 select count(*) from nodes
 """
 
-_FORGET_REPLACED = _NEW_NODES + _FORGET.format(deleted=_REPLACED)
-_FORGET_REJECTED = "with" + _FORGET.format(deleted=_REJECTED)
+_FORGET = "delete from durable_context.postings p where"
+_SET_REPLACED_ASIDE = _NEW_NODES + _CHANGE.format(
+    documents=_SET_ASIDE,
+    postings="""
+update durable_context.postings p set artifact_no = - g.from_turn from gone g
+where p.branch_uuid = $2 and p.to_turn = g.to_turn and p.level = g.level and""",
+)
+_FORGET_REPLACED = _NEW_NODES + _CHANGE.format(documents=_REPLACED, postings=_FORGET)
+_FORGET_REJECTED = "with" + _CHANGE.format(documents=_REJECTED, postings=_FORGET)
 _ADD_NODES = _NEW_NODES + _MESSAGES + _COUNTED
 # Unless a later checkpoint is there by now, whose nodes were not looked at.
 _NOTE_INDEXED = """
@@ -207,6 +229,7 @@ async def add_nodes(pool: Pool, tenant: str, branch_uuid: UUID, to_turn: int) ->
     found = AT_ONCE
     while found == AT_ONCE:
         async with acquired(pool) as connection, connection.transaction():
+            await connection.execute(_SET_REPLACED_ASIDE, *target, to_turn)
             await connection.execute(_FORGET_REPLACED, *target, to_turn)
             found = await connection.fetchval(_ADD_NODES, *target, to_turn)
     async with acquired(pool) as connection:

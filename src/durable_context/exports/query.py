@@ -30,7 +30,7 @@ with artifacts as (
     from durable_context.lineage l
     join durable_context.indexed_documents d
         on d.tenant = l.tenant and d.branch_uuid = l.ancestor_uuid
-        and d.to_turn <= case when d.artifact_no = 0 then l.compacted_turn else l.to_turn end
+        and d.to_turn <= case when d.artifact_no <= 0 then l.compacted_turn else l.to_turn end
         and d.artifact_no <= l.artifact_limit
     where l.tenant = $1 and l.branch_uuid = $2 and (d.artifact_no > 0 or exists (
         select from durable_context.visible_summaries s

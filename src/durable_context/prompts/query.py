@@ -118,6 +118,7 @@ _RETRIEVED = f""",
         s.summary_id, s.headline, case when h.level > 0 then s.text end, (
             select json_agg(json_build_array(p.place, p.score) order by p.place) from spoken p
             where p.branch_uuid = h.branch_uuid and p.to_turn = h.to_turn and p.level = h.level
+                and p.artifact_no = h.artifact_no
         ), (
             select json_agg(json_build_array(t.turn_no, t.occurred_at, w.before, t.messages)
                 order by t.turn_no)
@@ -132,7 +133,7 @@ _RETRIEVED = f""",
                 select from (
                     select p.place from spoken p
                     where p.branch_uuid = h.branch_uuid and p.to_turn = h.to_turn
-                        and p.level = h.level
+                        and p.level = h.level and p.artifact_no = h.artifact_no
                     order by p.score desc, p.place limit {EXCERPT_MESSAGES}
                 ) p where p.place between w.before and w.before + w.messages + 1
             )
@@ -140,7 +141,7 @@ _RETRIEVED = f""",
         from hits h left join durable_context.visible_summaries s on s.tenant = $1
             and s.seen_by = $2 and s.level = h.level and s.from_turn = h.from_turn
             and s.to_turn = h.to_turn and s.branch_uuid = h.branch_uuid
-        where h.artifact_no = 0 and (h.level < 0 or s.summary_id is not null)) as nodes,
+        where h.artifact_no <= 0 and (h.level < 0 or s.summary_id is not null)) as nodes,
     (select array_agg((f.rank, f.score, f.handle, f.turn_no, f.source, f.name, f.media_type, f.size,
         f.headline, f.text, f.compression, f.sha256, f.data)) from found f) as artifacts,
     (select json_agg(json_build_array(q.term, q.weight)) from query q

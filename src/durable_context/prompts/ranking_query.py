@@ -133,14 +133,14 @@ _SCORED = f""", said as materialized (
     select greatest(2 * avg(u.length), 1)::float8 as mean_length
     from documents d cross join unnest(d.message_lengths) u (length)
 ), spoken as materialized (
-    select w.branch_uuid, w.to_turn, w.level, w.place,
+    select w.branch_uuid, w.to_turn, w.level, w.artifact_no, w.place,
         sum(({EXACT} * w.weight)::integer) / {EXACT}::float8 as matched,
         sum(({EXACT} * w.weight * w.frequency * {MESSAGE_K1 + 1:.1f}::float8 / (w.frequency
             + {MESSAGE_K1}::float8 * ({1 - MESSAGE_B}::float8 + {MESSAGE_B}::float8
                 * (d.message_lengths[w.place] + coalesce(d.message_lengths[w.place - 1], 0))
                 / n.mean_length)))::integer) / {EXACT}::float8 as score
     from (
-        select m.branch_uuid, m.to_turn, m.level, m.weight, e.place, e.frequency
+        select m.branch_uuid, m.to_turn, m.level, m.artifact_no, m.weight, e.place, e.frequency
         from matched m cross join lateral (
             select u.place, lag(u.place, 1, -1) over before as last,
                 lead(u.place, 1, 99999) over before as next
@@ -155,10 +155,10 @@ _SCORED = f""", said as materialized (
         ) e
     ) w
     join documents d on d.branch_uuid = w.branch_uuid and d.to_turn = w.to_turn
-        and d.level = w.level and d.artifact_no = 0
+        and d.level = w.level and d.artifact_no = w.artifact_no
     cross join said n
     where w.place <= cardinality(d.message_lengths)
-    group by w.branch_uuid, w.to_turn, w.level, w.place
+    group by w.branch_uuid, w.to_turn, w.level, w.artifact_no, w.place
 ), scored as (
     select m.branch_uuid, m.to_turn, m.level, m.artifact_no,
         sum(({EXACT} * m.weight)::integer) / {EXACT}::float8 as matched,
@@ -173,10 +173,11 @@ _SCORED = f""", said as materialized (
             c.score + {MESSAGE}::float8 * coalesce(p.score, {UNSPOKEN}::float8 * c.score)
         ) as score
     from scored c left join (
-        select p.branch_uuid, p.to_turn, p.level, max(p.score) as score, max(p.matched) as matched
-        from spoken p group by p.branch_uuid, p.to_turn, p.level
+        select p.branch_uuid, p.to_turn, p.level, p.artifact_no, max(p.score) as score,
+            max(p.matched) as matched
+        from spoken p group by p.branch_uuid, p.to_turn, p.level, p.artifact_no
     ) p on p.branch_uuid = c.branch_uuid and p.to_turn = c.to_turn and p.level = c.level
-        and c.artifact_no = 0
+        and p.artifact_no = c.artifact_no
     order by c.level, c.to_turn, c.artifact_no, c.score desc, c.branch_uuid
 ), ranked as (
     select w.* from weighed w cross join (
