@@ -6,8 +6,13 @@ from datetime import timedelta
 import asyncpg
 
 from durable_context import Branch, CompactionPolicy, ContextClient
+from durable_context.contracts.sweep import SweepPosition
 from durable_context.database import Pool
 from durable_context.schedules import ScheduleSettings
+from durable_context.sweeps.lagging import LaggingBranches
+from durable_context.sweeps.paging import DueBranch
+from durable_context.sweeps.starting import Outcome, Surviving
+from durable_context.sweeps.sweeping import sweep_branches
 from tests.compacting import compact_all
 from tests.exports import exported
 from tests.sweeps.sweeping import Sweeps
@@ -170,3 +175,41 @@ def test_the_policy_travels_whole_in_less_than_2_kb() -> None:
     settings = ScheduleSettings(policy=policy)
     assert settings.request("merge", timedelta(hours=1)).policy == policy
     assert len(settings.request("merge", timedelta(hours=1)).model_dump_json()) < 2048
+
+
+async def test_a_branch_that_is_always_in_use_is_caught_up_with(
+    client: ContextClient,
+    pool: Pool,
+    sweeps: Sweeps,
+    connection: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    branch = await lagging(client)
+    grace = timedelta(minutes=1)
+    async with sweeps.worker(pool):
+        assert (await sweeps.sweep("catch-up", grace=grace)).counts.due == 0
+        async with connection.transaction():
+            await connection.execute("set local session_replication_role = replica")
+            await connection.execute(
+                "update durable_context.turns set recorded_at = recorded_at - interval '2 minutes'"
+            )
+        await record(branch, 1)
+        assert (await sweeps.sweep("catch-up", grace=grace)).counts.started == 1
+        await sweeps.compacted(branch)
+    assert await checkpoint_turn(branch) == QUICK.segment_turns
+
+
+async def test_a_branch_that_cannot_be_read_fails_alone(client: ContextClient, pool: Pool) -> None:
+    broken = await lagging(client, "broken")
+    await lagging(client, "whole")
+
+    async def start(branch: DueBranch) -> Outcome:
+        if branch.branch_uuid == broken.branch_uuid:
+            raise TypeError("no ledger")
+        return "started"
+
+    pages = LaggingBranches(pool, None, QUICK, timedelta(0))
+    position = await sweep_branches(
+        pages, Surviving(start, pool), SweepPosition(), lambda told: None
+    )
+    assert position.is_done
+    assert (position.counts.due, position.counts.started, position.counts.failed) == (2, 1, 1)

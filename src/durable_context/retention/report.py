@@ -61,10 +61,12 @@ class RetentionReport(Value):
 
 class RetentionPage(Value):
     """One batch. `cursor` is where the next one begins; None when there is none. It holds ids and
-    moments, never content.
+    moments, never content. `failed`: rows that could not be taken, or 1 for a kind of rows that
+    could not be read.
     """
 
     report: RetentionReport
+    failed: int = 0
     cursor: str | None = None
 
 

@@ -3,14 +3,15 @@ several at once do no harm.
 """
 
 import json
+import logging
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 from uuid import UUID
 
 import asyncpg
 
 from durable_context.artifacts.contents import ContentStore
-from durable_context.database import Connection, Pool, acquired
+from durable_context.database import Connection, Pool, acquired, answers
 from durable_context.errors import InvalidArgument
 from durable_context.retention.checkpoints import OldCheckpoints, RetiredCheckpoints
 from durable_context.retention.contents import UnnamedContents, UnnamedPromptParts
@@ -27,6 +28,8 @@ from durable_context.retention.report import (
 from durable_context.retention.settings import retention_policy
 from durable_context.retention.summaries import RetiredSummaries
 from durable_context.retention.work_rows import OldCompactions, OldSummaryParts
+
+logger = logging.getLogger(__name__)
 
 # What frees others goes first.
 ORDER: Final[tuple[Rows, ...]] = (
@@ -45,15 +48,21 @@ Told = Callable[[RetentionReport], None]
 
 
 async def run_page(
-    pool: Pool, contents: ContentStore, tenant: str, cursor: str | None = None
+    pool: Pool,
+    contents: ContentStore,
+    tenant: str,
+    cursor: str | None = None,
+    *,
+    survives: bool = False,
 ) -> RetentionPage:
     """Take one batch (up to 500 rows, or 50 conversations), and say where the next begins.
 
     None begins anew. Each page goes by the policy that the tenant has by then. A cursor stays good
-    across restarts: what a lost page took is gone, and the same cursor goes on behind it. Raises
+    across restarts: what a lost page took is gone, and the same cursor goes on behind it. With
+    `survives` rows that cannot be taken or read are counted and passed over. Raises
     InvalidArgument for what is no cursor, DatabaseUnavailable, ArtifactStoreUnavailable.
     """
-    return await Retention(pool, contents, tenant).page(cursor)
+    return await Retention(pool, contents, tenant, survives=survives).page(cursor)
 
 
 class Retention:
@@ -62,12 +71,20 @@ class Retention:
     """
 
     def __init__(
-        self, pool: Pool, contents: ContentStore, tenant: str, *, dry_run: bool = False
+        self,
+        pool: Pool,
+        contents: ContentStore,
+        tenant: str,
+        *,
+        dry_run: bool = False,
+        survives: bool = False,
     ) -> None:
         self._pool = pool
         self._contents = contents
         self._tenant = tenant
         self._dry_run = dry_run
+        self._survives = survives
+        self._failed = 0
         self._gone: tuple[list[UUID], list[UUID]] = ([], [])
 
     async def run(self, told: Told | None = None) -> RetentionReport:
@@ -95,13 +112,19 @@ class Retention:
             rows = ORDER[nth]
             try:
                 found, taken = await self._batch(rows, search, after or rows.first)
-            except asyncpg.DataError as error:
-                raise _no_cursor(cursor) from error
+            except Exception as error:
+                if not self._survives:
+                    if isinstance(error, asyncpg.DataError):
+                        raise _no_cursor(cursor) from error
+                    raise
+                await self._note(rows.name, error)
+                found, taken = [], []
             if found:
                 next_cursor = json.dumps([rows.name, *found[-1].key])
-                return RetentionPage(report=self._report(found, taken), cursor=next_cursor)
+                report = self._report(found, taken)
+                return RetentionPage(report=report, cursor=next_cursor, failed=self._failed)
             nth, after = nth + 1, ()
-        return RetentionPage(report=RetentionReport(dry_run=self._dry_run))
+        return RetentionPage(report=RetentionReport(dry_run=self._dry_run), failed=self._failed)
 
     async def _batch(
         self, rows: Rows, search: Search, after: tuple[str, ...]
@@ -114,9 +137,27 @@ class Retention:
                 if self._dry_run:
                     await self._remember(connection, due)
             if due and not self._dry_run:
-                gone = set(await rows.take(connection, search, due))
+                gone = set(await self._take(rows, connection, search, due))
                 due = [each for each in due if each.id in gone]
         return found, due
+
+    async def _take(
+        self, rows: Rows, connection: Connection, search: Search, due: Sequence[Found]
+    ) -> Sequence[Any]:
+        try:
+            return await rows.take(connection, search, due)
+        except Exception as error:
+            if not self._survives:
+                raise
+            if len(due) == 1:
+                await self._note(rows.name, error)
+                return []
+        return [one for each in due for one in await self._take(rows, connection, search, [each])]
+
+    async def _note(self, name: str, error: Exception) -> None:
+        await answers(self._pool)
+        logger.warning("retention passes over %s: %s", name, type(error).__name__)
+        self._failed += 1
 
     async def _remember(self, connection: Connection, due: Sequence[Found]) -> None:
         branches, checkpoints = self._gone

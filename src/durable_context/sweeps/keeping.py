@@ -2,17 +2,21 @@
 page, each from the place where the one before ended.
 """
 
-import json
+import logging
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from datetime import timedelta
 
 from durable_context.artifacts.contents import ContentStore
 from durable_context.contracts.sweep import SweepCounts, SweepPosition
-from durable_context.database import Pool, acquired
+from durable_context.database import Pool, acquired, answers
 from durable_context.retention import running as retention
+from durable_context.retention.report import RetentionPage, RetentionReport
 from durable_context.sweeps.sweeping import Tell
 from durable_context.verification import sweep as verification
+
+logger = logging.getLogger(__name__)
 
 BRANCHES = 5
 """Verified between two positions."""
@@ -41,13 +45,13 @@ async def sweep_retention(
     until = time.monotonic() + lasts.total_seconds()
     name, cursor = _place(position.after)
     while name or (name := tenant or await _tenant_after(pool, "")):
-        page = await retention.run_page(pool, contents, name, cursor)
+        page = await _retained(pool, contents, name, cursor)
         found = {taken.kind: taken.count for taken in page.report.taken}
-        counts = _with(position.counts, page.report.examined, found)
+        counts = _with(position.counts, page.report.examined, found, page.failed)
         cursor = page.cursor
         if cursor is None:
             name = None if tenant else await _tenant_after(pool, name)
-        after = json.dumps([name, cursor]) if name else ""
+        after = _after(name, cursor) if name else ""
         position = SweepPosition(after=after, counts=counts, is_done=not name)
         tell(position)
         if not name or time.monotonic() >= until:
@@ -89,12 +93,27 @@ async def sweep_verification(
             return position
 
 
+async def _retained(
+    pool: Pool, contents: ContentStore, tenant: str, cursor: str | None
+) -> RetentionPage:
+    """A tenant whose retention cannot be read fails alone."""
+    try:
+        return await retention.run_page(pool, contents, tenant, cursor, survives=True)
+    except Exception as error:
+        await answers(pool)
+        logger.warning("retention of a tenant failed: %s", type(error).__name__)
+        return RetentionPage(report=RetentionReport(), failed=1)
+
+
+def _after(tenant: str, cursor: str | None) -> str:
+    """In characters that JSON does not escape, whatever the tenant is called: it is in payloads."""
+    return f"{b64encode(tenant.encode()).decode()} {cursor or ''}"
+
+
 def _place(after: str) -> tuple[str | None, str | None]:
     """The tenant, and where in what it has."""
-    if not after:
-        return None, None
-    name, cursor = json.loads(after)
-    return name, cursor
+    name, _, cursor = after.partition(" ")
+    return b64decode(name).decode() or None, cursor or None
 
 
 def _with(

@@ -11,7 +11,8 @@ from durable_context.policy import CompactionPolicy
 from durable_context.sweeps.paging import DUE_AND_LAST, PAGE, Page, fetch_page
 
 # An open run shows more tokens than are stored, and keeps some of its turns raw: the database errs
-# on the side of asking, and whoever starts the work looks closely.
+# on the side of asking, and whoever starts the work looks closely. A branch that is always in use
+# is due when the turn that filled a segment is as old as the grace.
 _LAGGING = f"""
 {PAGE},
 judged as materialized (
@@ -26,8 +27,15 @@ judged as materialized (
 ),
 marked as (
     select j.*, 0 as tokens,
-        j.is_open and j.used_at <= now() - $6::interval and (j.is_behind or j.is_unindexed)
-            as is_due
+        j.is_open and (
+            j.used_at <= now() - $6::interval and (j.is_behind or j.is_unindexed)
+            or j.is_behind and exists (
+                select from durable_context.visible_turns t
+                where t.tenant = j.tenant and t.seen_by = j.branch_uuid
+                    and t.turn_no = j.checkpoint_turn + $3 + $4
+                    and t.recorded_at <= now() - $6::interval
+            )
+        ) as is_due
     from judged j
 )
 {DUE_AND_LAST}
@@ -35,7 +43,7 @@ marked as (
 
 
 class LaggingBranches:
-    """`grace`: a branch that was used so lately is left to its own hints."""
+    """`grace`: a branch that was used so lately, or had a segment filled, is left to its hints."""
 
     def __init__(
         self, pool: Pool, tenant: str | None, policy: CompactionPolicy, grace: timedelta
