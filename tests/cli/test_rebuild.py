@@ -1,5 +1,7 @@
 """`durable-context rebuild`: summaries made anew, with a real worker."""
 
+import asyncio
+
 from temporalio.client import Client
 
 from durable_context import ContextClient
@@ -7,6 +9,7 @@ from durable_context.compaction.focus import focused_recipe
 from durable_context.database import Pool
 from tests.cli.running import Run
 from tests.compacting import compact_all
+from tests.compaction.told import Told
 from tests.default_worker import default_worker
 from tests.turns import numbered
 
@@ -71,6 +74,29 @@ async def test_what_cannot_be_made_stays_and_the_command_fails(
     assert await branch.summaries() == before
 
 
+async def test_a_rebuild_that_a_revert_ends_says_so_and_fails(
+    durable_context: Run, client: ContextClient, temporal: Client, temporal_address: str, pool: Pool
+):
+    await compacted(client, pool, 14)
+    branch = await client.open_branch("orders")
+    told = Told()
+    told.gate.clear()
+
+    async def revert() -> None:
+        await told.arrived.wait()
+        await branch.revert(6)
+        told.gate.set()
+
+    async with default_worker(temporal, pool, told):
+        ended, _ = await asyncio.gather(
+            durable_context("rebuild", "orders", "--temporal", temporal_address), revert()
+        )
+    assert ended.code == 1
+    assert ended.out == (
+        "ended, because the branch was reverted meanwhile; the newest checkpoint is at turn 6\n"
+    )
+
+
 async def test_bad_input_is_named_with_what_is_allowed(
     durable_context: Run, client: ContextClient, pool: Pool
 ):
@@ -108,3 +134,22 @@ async def test_without_temporal_it_fails_in_a_line(
     assert (ended.code, ended.out) == (1, "")
     assert ended.errors.startswith("durable-context: Temporal could not be asked")
     assert ended.errors.count("\n") == 1
+
+
+async def test_a_dry_run_counts_summaries_and_tokens_and_makes_nothing(
+    durable_context: Run, client: ContextClient, pool: Pool
+):
+    await compacted(client, pool, 26)
+    branch = await client.open_branch("orders")
+    before = await branch.summaries()
+    ended = await durable_context("rebuild", "orders", "--from", "7", "--to", "14", "--dry-run")
+    of_these = [node for node in before if node.to_turn >= 7 and node.from_turn <= 14]
+    tokens = sum(node.input_tokens for node in of_these)
+    assert ended.code == 0, ended.errors
+    assert ended.out == (
+        f"would make {len(of_these)} summaries anew from about {tokens:,} tokens;"
+        " the newest checkpoint is at turn 24\n"
+    )
+    as_json = await durable_context("rebuild", "orders", "--dry-run", "--json")
+    assert (as_json.figures["nodes"], as_json.figures["dry_run"]) == (len(before), True)
+    assert await branch.summaries() == before

@@ -21,6 +21,7 @@ from durable_context.cli.progress import progress, watching
 from durable_context.client import FROM_ENVIRONMENT
 from durable_context.compaction.focus import LONGEST, checked_focus
 from durable_context.contracts.rebuild import RebuildResult
+from durable_context.control.foreseen_rebuild import ForeseenRebuild
 from durable_context.control.rebuild_requests import checked_summarizers
 from durable_context.errors import InvalidArgument
 
@@ -50,6 +51,9 @@ def rebuild(
             show_default=False,
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Only say what it would do.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 600.0,
     database_url: DatabaseUrl = None,
     temporal: TemporalAddress = None,
@@ -59,10 +63,22 @@ def rebuild(
     """Make the summaries of a branch, or of some of its turns, anew from its raw turns.
 
     Prompts show the old ones until the new ones are there. Interrupted or out of time, it goes on
-    in Temporal. Ends with 1 where a summary could not be made.
+    in Temporal. Ends with 1 where a summary could not be made, or where the branch was
+    reverted meanwhile.
     """
     specs = None if summarizers is None else [spec.strip() for spec in summarizers.split(",")]
     _check(from_turn, to_turn, specs, focus)
+
+    async def foresee() -> int:
+        async with await connect(database_url, temporal=None, tenant=tenant) as client:
+            found = await client.find_branch(conversation, branch)
+            foreseen = await found.foresee_rebuild(from_turn, to_turn)
+        if as_json:
+            ids = {"conversation_id": conversation, "branch_id": branch, "dry_run": True}
+            print_json(ids | foreseen.model_dump(mode="json"))
+        else:
+            console().print(plain(_foreseen(foreseen)), soft_wrap=True)
+        return 0
 
     async def command() -> int:
         address = temporal or FROM_ENVIRONMENT
@@ -78,9 +94,9 @@ def rebuild(
             print_json(ids | result.model_dump(mode="json"))
         else:
             console().print(plain(_said(result)), soft_wrap=True)
-        return FAILED if result.degraded else 0
+        return FAILED if result.degraded or result.reverted else 0
 
-    run(command())
+    run(foresee() if dry_run else command())
 
 
 def _check(from_turn: int, to_turn: int | None, specs: list[str] | None, focus: str | None) -> None:
@@ -102,8 +118,19 @@ async def _look(branch: Branch, show: Callable[[int, int | None], None]) -> None
         show(done, done + state.left)
 
 
+def _foreseen(foreseen: ForeseenRebuild) -> str:
+    checkpoint = f"the newest checkpoint is at turn {foreseen.checkpoint_turn}"
+    if not foreseen.nodes:
+        return f"the branch itself has no summaries of these turns; {checkpoint}"
+    nodes = "1 summary" if foreseen.nodes == 1 else f"{foreseen.nodes:,} summaries"
+    read = f"about {foreseen.tokens_to_read:,} tokens"
+    return f"would make {nodes} anew from {read}; {checkpoint}"
+
+
 def _said(result: RebuildResult) -> str:
     checkpoint = f"the newest checkpoint is at turn {result.checkpoint_turn}"
+    if result.reverted:
+        return f"ended, because the branch was reverted meanwhile; {checkpoint}"
     if not (result.replaced or result.degraded or result.left):
         return f"the branch itself has no summaries of these turns; {checkpoint}"
     nodes = "1 summary" if result.replaced == 1 else f"{result.replaced:,} summaries"
