@@ -167,7 +167,8 @@ class Compaction(Value):
     `price` is what those cost in US dollars, None where it is not known. Each turn since
     `head_turn` was a prompt with `saved_tokens` fewer, once `broken_tokens` of it, which a provider
     may have had in its cache, were read anew. `balance` is what that comes to by now, in tokens:
-    what was saved, less what was broken and what models read and wrote.
+    what was saved, less what was broken and what models read and wrote. A revert took
+    it back after turn `saved_until`, and it saves nothing from there on.
     """
 
     compaction_id: UUID
@@ -190,6 +191,7 @@ class Compaction(Value):
     head_turn: int | None
     saved_tokens: int | None
     broken_tokens: int | None
+    saved_until: int | None = None
     balance: int
     usage: tuple[dict[str, Any], ...]
     workflow_id: str | None

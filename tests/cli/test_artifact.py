@@ -87,7 +87,7 @@ async def test_only_branches_of_the_lineage_see_it(durable_context: Run, branch:
         ended = await durable_context(
             "artifact", handle, "--conversation", "orders", "--branch", name
         )
-        assert ended.code == 1
+        assert ended.code == 2
         assert f"the branch sees no artifact {handle!r}" in ended.errors
 
 

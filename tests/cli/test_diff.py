@@ -59,9 +59,9 @@ async def test_what_cannot_be_compared_is_said(durable_context: Run, branch: Bra
     ended = await durable_context("diff", "orders", "six", "6")
     assert ended.code == 2 and "neither the turn" in ended.errors
     ended = await durable_context("diff", "orders", "6", "7")
-    assert ended.code == 1 and "those of turns 6, 12 are there" in ended.errors
+    assert ended.code == 2 and "those of turns 6, 12 are there" in ended.errors
     ended = await durable_context("diff", "orders", "6", "99", "--prompts")
-    assert ended.code == 1 and "allowed are 1 to 14" in ended.errors
+    assert ended.code == 2 and "allowed are 1 to 14" in ended.errors
 
 
 async def test_a_terminal_shows_it_in_colours(branch: Branch, database_url: str) -> None:
@@ -75,3 +75,22 @@ async def test_a_terminal_shows_it_in_colours(branch: Branch, database_url: str)
     shown = os.read(ours, 100_000).decode()
     os.close(ours)
     assert re.search(r"\x1b\[32m\+ node", shown)
+
+
+async def test_totals_come_first_and_a_long_ledger_is_cut(
+    durable_context: Run, client: ContextClient, pool: Pool
+) -> None:
+    branch = await client.open_branch("long")
+    await record(branch, 80)
+    await compact_all(pool, branch.branch_uuid)
+    compared = ("diff", "long", "6", "78")
+    ended = await durable_context(*compared)
+    assert ended.code == 0, ended.errors
+    _, _, totals, *lines = ended.out.splitlines()
+    facts = [line for line in lines if re.match("[+-] ledger", line)]
+    assert "node " in totals and "ledger +72" in totals and "text +" in totals
+    assert len(facts) == 20
+    assert "... and 52 more ledger entries: --full shows them" in lines
+    whole = await durable_context(*compared, "--full")
+    assert len([line for line in whole.out.splitlines() if line.startswith("+ ledger")]) == 72
+    assert "--full" not in whole.out

@@ -47,7 +47,7 @@ async def test_json_is_an_event_per_line(durable_context: Run, client: ContextCl
 async def test_a_cursor_that_is_not_there_is_an_error(durable_context: Run, client: ContextClient):
     await client.open_branch("orders")
     ended = await durable_context("events", "orders", "--after", "5")
-    assert ended.code == 1
+    assert ended.code == 2
     assert "after=5 is beyond the newest event" in ended.errors
 
 

@@ -34,7 +34,9 @@ async def test_a_turn_is_pinned_listed_and_unpinned(durable_context: Run, client
     assert kinds[:3] == ["pinned", "pinned", "digest"]
     gone = await durable_context("unpin", "orders", "3")
     assert (gone.code, gone.out) == (0, "turn 3 is not pinned any more\n")
-    assert (await durable_context("unpin", "orders", "3")).out == "turn 3 was not pinned\n"
+    again = await durable_context("unpin", "orders", "3")
+    assert (again.code, again.out) == (1, "")
+    assert "turn 3 was not pinned; " in again.errors
     again = await durable_context("unpin", "orders", "5", "--fact", "SHP-0005", "--json")
     assert again.figures == {"turn_no": 5, "fact": "SHP-0005", "was_pinned": True}
     assert (await durable_context("pin", "orders")).out == "nothing is pinned\n"
@@ -54,6 +56,22 @@ async def test_a_branch_is_pinned_by_name(durable_context: Run, client: ContextC
     assert len(await idea.pins()) == 1
     assert await branch.pins() == ()
     assert (await durable_context("unpin", "orders", "2", "--branch", "idea")).code == 0
+
+
+async def test_unpinning_what_is_not_pinned_names_the_pins(
+    durable_context: Run, client: ContextClient
+):
+    branch = await recorded(client, 3)
+    none = await durable_context("unpin", "orders", "2")
+    assert none.code == 1 and "the branch has no pins" in none.errors
+    await branch.pin(1)
+    await branch.pin(2, fact="SHP-0002")
+    ended = await durable_context("unpin", "orders", "2")
+    assert (ended.code, ended.out) == (1, "")
+    assert "turn 2 was not pinned; pinned are turn 1, SHP-0002 of turn 2" in ended.errors
+    typo = await durable_context("unpin", "orders", "2", "--fact", "SHP-002", "--json")
+    assert typo.code == 1 and '"was_pinned":false' in typo.out.replace(" ", "")
+    assert len(await branch.pins()) == 2
 
 
 async def test_what_cannot_be_pinned_ends_with_exit_code_two(

@@ -29,6 +29,9 @@ async def test_it_goes_back_and_says_what_was_rejected(
         "The branch went back from turn 18 to the checkpoint of turn 6.",
         "  2 summaries rejected",
         "  2 checkpoints rejected",
+        "Turns 7-20 wait now: the next turn or catch-up compacts what of them is due again."
+        " `durable-context pause` puts that off; `durable-context compact --focus` makes other"
+        " summaries of them.",
     ]
     assert await branch.checkpoints() == (first,)
     shown = await durable_context("events", "orders")
@@ -68,7 +71,7 @@ async def test_what_cannot_be_gone_back_to_is_said(durable_context: Run, branch:
         assert ended.code == 2 and "neither the turn of a checkpoint" in ended.errors
     for missing in ("7", str(uuid4())):
         ended = await durable_context("revert", "orders", "--to", missing)
-        assert ended.code == 1
+        assert ended.code == 2
         assert ended.errors.startswith(f"durable-context: to={missing}: the branch has no")
         assert "allowed are turns 0, 6, 12, 18" in ended.errors
     ended = await durable_context("revert", "nobody", "--to", "6")

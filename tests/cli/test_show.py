@@ -137,7 +137,7 @@ async def test_the_prompt_of_an_earlier_turn_is_that_of_a_fork_there(
     assert prompt["messages"] == list(prepared.messages)
 
     beyond = await durable_context("show", "orders", "--at-turn", "28", "--prompt")
-    assert beyond.code == 1
+    assert beyond.code == 2
     assert "at_turn=28; allowed are 0 to 27" in beyond.errors
     assert "--message" not in beyond.errors
 
@@ -156,7 +156,7 @@ async def test_a_prompt_of_nothing_asks_for_the_message(
 ):
     await client.open_branch("new")
     ended = await durable_context("show", "new", "--prompt")
-    assert ended.code == 1
+    assert ended.code == 2
     assert "(--message TEXT)" in ended.errors
 
 

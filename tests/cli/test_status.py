@@ -90,7 +90,7 @@ async def test_status_of_what_is_not_there_or_contradicts_itself(
     both = await durable_context("status", "--failed", "--paused")
     assert both.code == 2 and "--failed and --paused" in both.errors
     odd = await durable_context("status", "--after", "page 2")
-    assert odd.code == 1 and "after='page 2'" in odd.errors
+    assert odd.code == 2 and "after='page 2'" in odd.errors
     empty = await durable_context("status")
     assert empty.code == 0 and empty.out.startswith("0 branches, 0 turns · 0 behind")
 
@@ -147,3 +147,16 @@ async def test_compactions_of_a_branch(
     assert missing.code == 1 and "has no branch 'other'" in missing.errors
     nothing = await durable_context("compactions", "--branch", "idea")
     assert nothing.code == 2 and "of a conversation" in nothing.errors
+
+
+async def test_compactions_say_what_a_revert_took_back(
+    durable_context: Run, client: ContextClient, pool: Pool
+) -> None:
+    branch = await client.open_branch("orders")
+    await record(branch, 14)
+    await compact_all(pool, branch.branch_uuid)
+    await branch.revert(6)
+    listed = " ".join((await durable_context("compactions", "orders")).out.split())
+    assert listed.count("reverted after turn 14: saved") == 1
+    as_json = await durable_context("compactions", "orders", "--json")
+    assert [one["saved_until"] for one in as_json.figures["compactions"]] == [14, None]

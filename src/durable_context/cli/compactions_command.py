@@ -103,13 +103,19 @@ def _details(one: Compaction) -> Iterator[Text]:
         price = price_text(one.price)
         yield Text(f"read {one.input_tokens:,}, wrote {one.output_tokens:,} for {price}")
     if one.saved_tokens is not None:
-        yield Text(f"saves {one.saved_tokens:,} a turn, broke {_tokens(one.broken_tokens)}")
+        yield Text(f"{_saved(one)}, broke {_tokens(one.broken_tokens)}")
     if one.balance:
         yield Text("balance ").append_text(balance_text(one.balance))
     if one.focus:
         yield _words(f"focus: {one.focus}")
     if one.error:
         yield _words(one.error)
+
+
+def _saved(one: Compaction) -> str:
+    if one.saved_until is None:
+        return f"saves {one.saved_tokens:,} a turn"
+    return f"reverted after turn {one.saved_until:,}: saved {one.saved_tokens:,} a turn until then"
 
 
 def _words(text: str) -> Text:

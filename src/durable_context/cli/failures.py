@@ -13,10 +13,13 @@ from durable_context.cli.output import visible
 from durable_context.client import DATABASE_URL
 from durable_context.compaction.connection_errors import without_rust
 from durable_context.errors import (
+    ArtifactNotFound,
+    CheckpointNotFound,
     CompactionPaused,
     CompactionUnavailable,
     DatabaseUnavailable,
     DurableContextError,
+    InvalidArgument,
     TurnKeyConflict,
     UnknownBranch,
 )
@@ -49,7 +52,7 @@ def run(command: Coroutine[Any, Any, int]) -> None:
         code = asyncio.run(command)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except TranscriptError as error:
+    except (TranscriptError, InvalidArgument, CheckpointNotFound, ArtifactNotFound) as error:
         raise _failure(error, BAD_INPUT) from error
     except (DurableContextError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise _failure(error, FAILED) from error

@@ -1,7 +1,7 @@
 """`durable-context pin CONVERSATION [TURN]` and `durable-context unpin CONVERSATION TURN`."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -9,11 +9,12 @@ from rich.text import Text
 
 from durable_context import Branch, Pin
 from durable_context.cli.connecting import connect
-from durable_context.cli.failures import BAD_INPUT, complain, run
+from durable_context.cli.failures import FAILED, complain, run
 from durable_context.cli.options import BranchName, Conversation, DatabaseUrl, Iso, Json, Tenant
 from durable_context.cli.output import Line, console, one_line, print_json
 from durable_context.cli.times import moment
-from durable_context.errors import InvalidArgument
+
+_NAMED: Final = 10
 
 PinnedFact = Annotated[
     str | None,
@@ -61,7 +62,7 @@ def unpin(
     tenant: Tenant = "default",
     as_json: Json = False,
 ) -> None:
-    """Take back a pin: of a turn, or of a fact of it."""
+    """Take back a pin: of a turn, or of a fact of it. Ends with 1 where there is none."""
 
     async def command() -> int:
         async with await connect(database_url, temporal=None, tenant=tenant) as client:
@@ -72,11 +73,7 @@ def unpin(
 
 
 async def _pin(branch: Branch, turn: int, fact: str | None, *, as_json: bool) -> int:
-    try:
-        made = await branch.pin(turn, fact=fact)
-    except InvalidArgument as error:
-        complain(str(error))
-        return BAD_INPUT
+    made = await branch.pin(turn, fact=fact)
     if as_json:
         print_json({"pin": made})
     else:
@@ -85,17 +82,24 @@ async def _pin(branch: Branch, turn: int, fact: str | None, *, as_json: bool) ->
 
 
 async def _unpin(branch: Branch, turn: int, fact: str | None, *, as_json: bool) -> int:
-    try:
-        was_pinned = await branch.unpin(turn, fact=fact)
-    except InvalidArgument as error:
-        complain(str(error))
-        return BAD_INPUT
+    was_pinned = await branch.unpin(turn, fact=fact)
     if as_json:
         print_json({"turn_no": turn, "fact": fact, "was_pinned": was_pinned})
-    else:
-        now = " is not pinned any more" if was_pinned else " was not pinned"
-        console().print(_what(turn, fact).append(now, style="not bold"))
+    if not was_pinned:
+        complain(f"{_what(turn, fact)} was not pinned; {_pinned(await branch.pins())}")
+        return FAILED
+    if not as_json:
+        console().print(_what(turn, fact).append(" is not pinned any more", style="not bold"))
     return 0
+
+
+def _pinned(pins: Sequence[Pin]) -> str:
+    """Those of the branch, by turn."""
+    if not pins:
+        return "the branch has no pins"
+    named = [str(_what(one.turn_no, one.value)) for one in pins[-_NAMED:]]
+    earlier = "earlier ones, " if len(pins) > _NAMED else ""
+    return f"pinned are {earlier}{', '.join(named)}"
 
 
 async def _list(branch: Branch, *, iso: bool, as_json: bool) -> int:

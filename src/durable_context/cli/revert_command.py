@@ -57,13 +57,15 @@ def revert(
                 newest = await found.revert(target, because=because)
                 current = newest.checkpoint_id if newest else None
                 reversal = reversal.model_copy(update={"checkpoint_id": current})
-        _tell(reversal, dry_run=dry_run, as_json=as_json)
+            branches = await client.branches(conversation)
+        [head_turn] = [info.head_turn for info in branches if info.branch_id == branch]
+        _tell(reversal, head_turn, dry_run=dry_run, as_json=as_json)
         return 0
 
     run(command())
 
 
-def _tell(reversal: Reversal, *, dry_run: bool, as_json: bool) -> None:
+def _tell(reversal: Reversal, head_turn: int, *, dry_run: bool, as_json: bool) -> None:
     if as_json:
         print_json(reversal.model_dump() | {"dry_run": dry_run})
         return
@@ -73,6 +75,17 @@ def _tell(reversal: Reversal, *, dry_run: bool, as_json: bool) -> None:
         count = getattr(reversal, name)
         if count:
             out.print(Text(f"  {count:,} {words}"), soft_wrap=True)
+    if reversal.to_turn < reversal.from_turn:
+        out.print(Text(_waiting(reversal.to_turn + 1, head_turn, dry_run)), soft_wrap=True)
+
+
+def _waiting(from_turn: int, head_turn: int, dry_run: bool) -> str:
+    waits = "would wait then" if dry_run else "wait now"
+    return (
+        f"Turns {from_turn:,}-{head_turn:,} {waits}: the next turn or catch-up compacts what of"
+        " them is due again. `durable-context pause` puts that off; `durable-context compact"
+        " --focus` makes other summaries of them."
+    )
 
 
 def _summary(reversal: Reversal, *, dry_run: bool) -> Text:

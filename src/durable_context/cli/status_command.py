@@ -40,8 +40,8 @@ def status(
 ) -> None:
     """Show how branches stand, the furthest behind first: lag, what runs, what failed, balance.
 
-    The balance is in tokens: what prompts were spared since, less what compaction read and wrote,
-    and what it broke of a provider's cache.
+    The balance is in tokens: what prompts are shorter by, summed over the turns since, less what
+    compaction read and wrote, and what it broke of a provider's cache.
     """
     only = _filter(behind=behind, failed=failed, running=running, paused=paused)
 

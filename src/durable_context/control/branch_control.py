@@ -11,6 +11,7 @@ from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionProgress, CompactionRequest
 from durable_context.contracts.rebuild import RebuildProgress, RebuildResult
 from durable_context.control.diffing import Diff, Diffing, diff_prompts
+from durable_context.control.foreseen_rebuild import ForeseenRebuild, foresee_rebuild
 from durable_context.control.pausing import Pausing, checked_reason
 from durable_context.control.rebuild_requests import rebuild_request
 from durable_context.control.reversal import Reversal
@@ -98,6 +99,15 @@ class BranchControl:
         if result.paused:
             await self._pausing.refuse(self.branch_uuid, self._name)
         return result
+
+    async def foresee_rebuild(
+        self, from_turn: int = 1, to_turn: int | None = None
+    ) -> ForeseenRebuild:
+        """What `rebuild` would make anew, and about how much it would read. One read, without
+        Temporal. Raises InvalidArgument.
+        """
+        asked = rebuild_request(self._request("request"), from_turn, to_turn, None)
+        return await foresee_rebuild(self._resources.pool, asked)
 
     async def rebuilding(self) -> RebuildProgress | None:
         """Where the rebuild or upgrade that is under way stands, as far as it is known: None where

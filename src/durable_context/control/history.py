@@ -13,6 +13,7 @@ COLUMNS = (
     "c.compaction_id, b.conversation_id, b.branch_id, c.level, c.from_turn, c.to_turn, c.status,"
     " c.reason, c.attempts, c.error, c.recipe, c.tokens_before, c.tokens_after, c.focus,"
     f" c.input_tokens, c.output_tokens, c.price, c.head_turn, c.saved_tokens, c.broken_tokens,"
+    " c.saved_until,"
     f" {BALANCE} as balance, c.usage, c.workflow_id, c.run_id, c.started_at, c.finished_at"
 )
 """Of a compaction c of a branch b."""
