@@ -59,12 +59,13 @@ class Rebuilds:
     branch: Branch
 
     def request(self, reason: TreeReason = "upgrade", **options: Any) -> RebuildRequest:
+        asked: dict[str, Any] = {"policy": POLICY, **options}
         return RebuildRequest(
             tenant="default",
             branch_uuid=self.branch.branch_uuid,
             reason=reason,
             summary_task_queue=self.orchestration.summary_task_queue,
-            **({"policy": POLICY} | options),
+            **asked,
         )
 
     async def run(
