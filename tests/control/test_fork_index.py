@@ -52,5 +52,5 @@ async def _retrieved(branch: Branch) -> set[int]:
         prepared = await branch.prepare(asked, budget=Budget(max_tokens=30_000))
         assert isinstance(prepared, PreparedContext)
         blocks = [one for one in prepared.manifest.blocks if one.kind == "retrieved"]
-        found |= {turn for one in blocks if one.from_turn <= turn <= one.to_turn}
+        found |= {turn for one in blocks if (one.from_turn or 0) <= turn <= (one.to_turn or 0)}
     return found
