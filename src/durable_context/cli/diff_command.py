@@ -26,10 +26,11 @@ _SOURCES = {
     "prepared": ", which no manifest tells of: as a fork would prepare it",
 }
 
+_PLACE: Final = "TURN|CHECKPOINT_ID"
 Place = Annotated[
     str,
     typer.Argument(
-        metavar="TURN|CHECKPOINT_ID",
+        metavar=_PLACE,
         help="Turn of a checkpoint, or its id; with --prompts any turn.",
         show_default=False,
     ),
@@ -53,7 +54,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Compare two checkpoints, or what the model saw at two turns: parts, tokens and the text."""
-    before, after = checkpoint_of(a, "A"), checkpoint_of(b, "B")
+    before, after = checkpoint_of(a, f"first {_PLACE}"), checkpoint_of(b, f"second {_PLACE}")
 
     async def command() -> int:
         async with await connect(database_url, temporal=None, tenant=tenant) as client:
