@@ -125,7 +125,7 @@ async def _show(
         out.print()
         shown = max(replay.turns, key=lambda turn: (turn.compactions, turn.turn_no))
         branch = await client.find_branch(shown.conversation_id)
-        print_branch(out, await read_branch(client, branch))
+        print_branch(out, await read_branch(client, branch), iso=False)
         fork = await show_fork(client, shown.conversation_id, out, budget=options.budget, wait=WAIT)
         out.print()
         if keep:
