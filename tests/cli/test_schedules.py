@@ -72,7 +72,7 @@ async def test_what_cannot_be_done_is_said(
     unknown = await durable_context("schedules", "trigger", "nightly", *temporal_option)
     assert unknown.code == 2 and "catch-up" in unknown.errors
     missing = await durable_context("schedules", "trigger", "merge", *temporal_option)
-    assert missing.code == 1 and "apply the schedules first" in missing.errors
+    assert missing.code == 2 and "apply the schedules first" in missing.errors
     [port] = free_ports(1)
     away = await durable_context("schedules", "--temporal", f"{LOOPBACK}:{port}")
     assert away.code == 1 and "Temporal could not be asked" in away.errors
