@@ -1,12 +1,17 @@
 """`python -m worker` and the schedules: it makes them, and leaves them as operators set them."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
 from durable_context import ContextClient
@@ -19,8 +24,28 @@ from worker.worker_process import WorkerProcess
 
 
 @pytest.fixture
-async def production(temporal: Client) -> AsyncIterator[Sweeps]:
+async def namespace(temporal: Client) -> str:
+    """Of its own: the default task queue holds what other tests left there."""
+    name = f"sweeps-{uuid4().hex}"
+    await temporal.workflow_service.register_namespace(
+        RegisterNamespaceRequest(
+            namespace=name, workflow_execution_retention_period=Duration(seconds=86_400)
+        )
+    )
+    return name
+
+
+@pytest.fixture
+async def production(temporal_address: str, namespace: str) -> AsyncIterator[Sweeps]:
     """Those of the default task queue, which end with the test."""
+    temporal = await Client.connect(
+        temporal_address, namespace=namespace, data_converter=pydantic_data_converter
+    )
+    async with asyncio.timeout(60):  # the server's frontends learn of it one after the other
+        while True:
+            with contextlib.suppress(RPCError):
+                await temporal.count_workflows("")
+                break
     yield Sweeps(temporal, COMPACTION_TASK_QUEUE)
     for kind in SWEEP_KINDS:
         with contextlib.suppress(RPCError):
@@ -32,11 +57,12 @@ async def test_an_operator_s_pause_survives_a_restart_of_the_worker(
     production: Sweeps,
     database_url: str,
     temporal_address: str,
+    namespace: str,
     tmp_path: Path,
 ) -> None:
     branch = await client.open_branch("lagging")
     await record(branch, QUICK.segment_turns + QUICK.keep_raw_turns)
-    environment = with_temporal(os.environ, temporal_address, "default") | {
+    environment = with_temporal(os.environ, temporal_address, namespace) | {
         "DURABLE_CONTEXT_DATABASE_URL": database_url,
         "DURABLE_CONTEXT_CATCH_UP_SECONDS": "1",
         "DURABLE_CONTEXT_GRACE_SECONDS": "0",
