@@ -83,8 +83,8 @@ wheel: $(INSTALLED) ## build the wheel and the source archive in dist/
 
 lock: $(INSTALLED) ## pin the newest versions pyproject.toml allows
 	@$(PIP) install $(UV)
-	@$(LOCK) pyproject.toml --extra models --group dev --output-file requirements.lock
-	@$(LOCK) pyproject.toml --extra models --constraints requirements.lock --output-file requirements.worker.lock
+	@$(LOCK) pyproject.toml --extra models --extra telemetry --extra ui --group dev --output-file requirements.lock
+	@$(LOCK) pyproject.toml --extra models --extra telemetry --constraints requirements.lock --output-file requirements.worker.lock
 	@$(LOCK) --group build --constraints requirements.lock --output-file requirements.build.lock
 
 clean: ## remove the environment, caches and build products
