@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID, uuid4
 
 from durable_context.arguments import (
@@ -21,15 +21,14 @@ from durable_context.arguments import (
 )
 from durable_context.artifacts.reading import ArtifactContent
 from durable_context.branch_store import BranchRow
-from durable_context.compaction.focus import checked_focus, store_focus
 from durable_context.compaction.lag import worth_a_hint
 from durable_context.compaction.store import CompactionStore
 from durable_context.compaction.waiting import wait_until_compacted
-from durable_context.contracts import CompactionRequest, CompactionResult
+from durable_context.contracts import CompactionResult
 from durable_context.control.branch_control import BranchControl
 from durable_context.control.history import CompactionHistory
 from durable_context.embeddings.vectors import checked_vector
-from durable_context.errors import CompactionUnavailable, InvalidArgument
+from durable_context.errors import InvalidArgument
 from durable_context.events import ContextEvent
 from durable_context.history_search import SearchHit, search_history
 from durable_context.ids import check_ids, derived_id
@@ -53,7 +52,6 @@ from durable_context.prompts.preparing import NextCall, prepare
 from durable_context.prompts.processing import Processing, check_pipeline, check_pure
 from durable_context.resources import Resources
 from durable_context.stored_json import check_json_object
-from durable_context.text import clean
 from durable_context.tokens import token_counter
 from durable_context.turns.messages import exchanges, turn_messages, user_message_of
 from durable_context.turns.recorder import NewTurn, record
@@ -198,10 +196,6 @@ class Branch(BranchControl):
         check_pure(pipeline)
         return Processing(pipeline, partial(Context.over, self, config=config))
 
-    async def _tell_pending(self) -> None:
-        """Events that prepare(), which writes nothing, left for the next write."""
-        await self._resources.pending_events.flush(self._resources.events, self.branch_uuid)
-
     def _hint(self, turn_no: int) -> None:
         if self._resources.requests is not None:
             request = self._request("turn")
@@ -247,16 +241,7 @@ class Branch(BranchControl):
         CompactionPaused, InvalidArgument.
         """
         bound = seconds(timeout)
-        requests, request = self._resources.requests, self._request("request")
-        if focus is not None:
-            focus = checked_focus(focus)
-        if requests is None:
-            raise CompactionUnavailable("this client was made with temporal=None")
-        await self._pausing.refuse(self.branch_uuid, self._name)
-        if focus is not None:
-            shared = self._resources
-            focus_id = await store_focus(shared.pool, shared.tenant, self.branch_uuid, focus)
-            request = request.model_copy(update={"focus_id": focus_id})
+        requests, request = await self._to_ask(self._request("request"), focus)
         result = await requests.compact_now(request, bound)
         if result.paused:
             await self._pausing.refuse(self.branch_uuid, self._name)
@@ -377,21 +362,3 @@ class Branch(BranchControl):
         Raises ArtifactNotFound.
         """
         return await self._artifacts.revert(self.branch_uuid, name, version)
-
-    def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
-        return CompactionRequest(
-            tenant=self._resources.tenant,
-            branch_uuid=self.branch_uuid,
-            policy=self.policy,
-            reason=reason,
-            label=self._label(),
-        )
-
-    @property
-    def _name(self) -> str:
-        """How messages call the branch."""
-        return f"branch {self.branch_id!r} of {self.conversation_id!r}"
-
-    def _label(self) -> str:
-        label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""
-        return clean(label)[:120]

@@ -57,10 +57,11 @@ class ContextEvent(Value):
 
     Of `data`: recorded has token_count, stored_tokens, outcome, continues, artifacts; prepared the
     prompt's blocks and reductions; over_budget limit, required, smallest; offloaded and put handle,
-    source, name, version, media_type, size, token_count; compactions compaction_id, from_turn,
-    to_turn, reason, attempts (finished ones), recipe, tokens_before, tokens_after, error; reverted
-    from_turn, to_turn, checkpoint_id, nodes_rejected, checkpoints_rejected, restored, because;
-    damaged check, severity, from_turn, to_turn, ids, expected, found.
+    source, name, version, media_type, size, token_count; compactions compaction_id, level,
+    from_turn, to_turn, reason, attempts (finished ones), recipe, tokens_before, tokens_after,
+    error, and where nothing was due reason and checkpoint_turn alone; reverted from_turn, to_turn,
+    checkpoint_id, nodes_rejected, checkpoints_rejected, restored, because; pinned and unpinned kind
+    (of a fact); damaged check, severity, from_turn, to_turn, ids, expected, found.
     """
 
     conversation_id: str

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 from uuid import UUID
 
 from durable_context.arguments import seconds
 from durable_context.compaction.focus import checked_focus, store_focus
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionProgress, CompactionRequest
-from durable_context.contracts.rebuild import RebuildProgress, RebuildResult
+from durable_context.contracts.rebuild import RebuildProgress, RebuildRequest, RebuildResult
 from durable_context.control.diffing import Diff, Diffing, diff_prompts
 from durable_context.control.foreseen_rebuild import ForeseenRebuild, foresee_rebuild
 from durable_context.control.pausing import Pausing, checked_reason
@@ -22,13 +22,21 @@ from durable_context.models import Checkpoint, Pause
 from durable_context.pins import Pin, PinStore, check_pinned_turn
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
+from durable_context.text import clean
 from durable_context.verification.findings import Verified
 from durable_context.verification.verifying import verify_branch
 
+if TYPE_CHECKING:
+    from durable_context.compaction.requests import CompactionRequests
+
+Asked = TypeVar("Asked", CompactionRequest, RebuildRequest)
+
 
 class BranchControl:
-    """Base of `Branch`."""
+    """Base of `Branch`, whose attributes these are."""
 
+    conversation_id: str
+    branch_id: str
     branch_uuid: UUID
     policy: CompactionPolicy
     _resources: Resources
@@ -86,16 +94,8 @@ class BranchControl:
         """
         asked = rebuild_request(self._request("request"), from_turn, to_turn, summarizers)
         bound = seconds(timeout)
-        shared = self._resources
-        if focus is not None:
-            focus = checked_focus(focus)
-        if shared.requests is None:
-            raise CompactionUnavailable("this client was made with temporal=None")
-        await self._pausing.refuse(self.branch_uuid, self._name)
-        if focus is not None:
-            focus_id = await store_focus(shared.pool, shared.tenant, self.branch_uuid, focus)
-            asked = asked.model_copy(update={"focus_id": focus_id})
-        result = await shared.requests.rebuild(asked, bound)
+        requests, asked = await self._to_ask(asked, focus)
+        result = await requests.rebuild(asked, bound)
         if result.paused:
             await self._pausing.refuse(self.branch_uuid, self._name)
         return result
@@ -197,18 +197,36 @@ class BranchControl:
     def _pausing(self) -> Pausing:
         return Pausing(self._resources.pool, self._resources.tenant)
 
+    async def _to_ask(self, asked: Asked, focus: str | None) -> "tuple[CompactionRequests, Asked]":
+        """Who is to be asked, and for what: with its focus stored, and only where none is paused.
+
+        Raises InvalidArgument, CompactionUnavailable, CompactionPaused.
+        """
+        shared = self._resources
+        text = None if focus is None else checked_focus(focus)
+        if shared.requests is None:
+            raise CompactionUnavailable("this client was made with temporal=None")
+        await self._pausing.refuse(self.branch_uuid, self._name)
+        if text is None:
+            return shared.requests, asked
+        focus_id = await store_focus(shared.pool, shared.tenant, self.branch_uuid, text)
+        return shared.requests, asked.model_copy(update={"focus_id": focus_id})
+
     def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
-        raise NotImplementedError
+        label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""
+        return CompactionRequest(
+            tenant=self._resources.tenant,
+            branch_uuid=self.branch_uuid,
+            policy=self.policy,
+            reason=reason,
+            label=clean(label)[:120],
+        )
 
     @property
     def _name(self) -> str:
-        """How errors call the branch."""
-        raise NotImplementedError
+        """How messages call the branch."""
+        return f"branch {self.branch_id!r} of {self.conversation_id!r}"
 
     async def _tell_pending(self) -> None:
         """Events that prepare(), which writes nothing, left for the next write."""
-        raise NotImplementedError
-
-    def _label(self) -> str:
-        """How the branch is called in Temporal; empty unless the policy exposes ids."""
-        raise NotImplementedError
+        await self._resources.pending_events.flush(self._resources.events, self.branch_uuid)

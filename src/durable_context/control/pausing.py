@@ -51,8 +51,8 @@ class Pausing:
                 "insert into durable_context.tenants as t (tenant, paused_at, paused_because)"
                 " values ($1, clock_timestamp(), $2) on conflict (tenant) do update set"
                 " paused_at = coalesce(t.paused_at, excluded.paused_at),"
-                " paused_because = coalesce(excluded.paused_because, t.paused_because),"
-                " updated_at = clock_timestamp() returning paused_at, paused_because",
+                " paused_because = coalesce(excluded.paused_because, t.paused_because)"
+                " returning paused_at, paused_because",
                 self._tenant,
                 checked_reason(because),
             )
@@ -62,8 +62,8 @@ class Pausing:
     async def resume_tenant(self) -> None:
         async with acquired(self._pool) as connection:
             await connection.execute(
-                "update durable_context.tenants set paused_at = null, paused_because = null,"
-                " updated_at = clock_timestamp() where tenant = $1 and paused_at is not null",
+                "update durable_context.tenants set paused_at = null, paused_because = null"
+                " where tenant = $1 and paused_at is not null",
                 self._tenant,
             )
 

@@ -1,8 +1,13 @@
--- Control over what compaction made: replacements and reverts, pins, pauses, and what each compaction cost and saved.
+-- Control over what compaction made, and upkeep of what is stored: replacements and reverts, pins, pauses, what each
+-- compaction cost and saved, retention and verification.
 --
 -- A branch counts its *publications*: each commit, replacement and revert is one. A node or checkpoint is visible from the
--- publication that made it current (published_in) to the one that replaced or rejected it (replaced_in). So a fork sees
--- its parent as it stood at the fork, exactly, whatever the parent replaces or reverts later.
+-- publication that made it current (published_in) to the one that replaced or rejected it (replaced_in). A fork sees its
+-- parent as it stood at the fork (parent_publication), whatever the parent replaces or reverts later, until the fork's own
+-- upgrade takes replacements over: that moves lineage.publication on. Retention takes what nobody sees any more.
+--
+-- New tables: focuses (what a compaction is asked to keep in view), tenants (pauses, retention), pins, damages (findings
+-- of verification that stand). Each that concerns a branch goes with it.
 
 alter table durable_context.branches
     add column publication bigint not null default 0,
@@ -241,7 +246,8 @@ end $$;
 alter table durable_context.branches add column indexed_publication bigint not null default -1;
 create index summaries_by_publication on durable_context.summaries (branch_uuid, published_in) where state = 'current';
 
--- Which node an entry of the index was made from: another one is indexed anew.
+-- Which node an entry of the index was made from: another one is indexed anew. The entry of a node that only forks see by
+-- now gives way to one that ends with the same turn: its artifact_no, there and in postings, is minus its from_turn.
 alter table durable_context.indexed_documents add column summary_id uuid;
 update durable_context.indexed_documents d set summary_id = s.summary_id
 from durable_context.summaries s
@@ -293,7 +299,6 @@ create table durable_context.focuses (
     tenant text not null,
     branch_uuid uuid not null,
     focus text not null check (length(focus) between 1 and 500),
-    created_at timestamptz not null default clock_timestamp(),
     unique (branch_uuid, focus),
     foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid) on delete cascade
 );
@@ -304,7 +309,6 @@ create table durable_context.tenants (
     paused_at timestamptz,
     paused_because text,
     retention json,
-    updated_at timestamptz not null default clock_timestamp(),
     check (paused_at is not null or paused_because is null)
 );
 
@@ -332,7 +336,7 @@ create trigger pins after insert on durable_context.branches
     for each row when (new.parent_uuid is not null) execute function durable_context.inherit_pins();
 
 -- What of a prompt is pinned, by turn: messages, with offloaded texts of up to so many tokens, only before p_raw_from,
--- since the prompt has later ones anyway. A function: a branch without pins is spared all but the call.
+-- since the prompt has later ones anyway. A function: for a branch without pins none of it is even planned.
 create function durable_context.pinned_turns(
     p_tenant text, p_branch uuid, p_head integer, p_raw_from integer, p_result_tokens integer, p_largest integer
 ) returns json language plpgsql stable as $$
@@ -489,7 +493,6 @@ create table durable_context.damages (
     branch_uuid uuid not null,
     hash bytea not null check (length(hash) = 32),
     finding json not null,
-    found_at timestamptz not null default clock_timestamp(),
     primary key (branch_uuid, hash),
     foreign key (tenant, branch_uuid) references durable_context.branches (tenant, branch_uuid) on delete cascade
 );
@@ -508,6 +511,7 @@ create index turns_by_prompt_parts on durable_context.turns (tenant, prompt_part
 alter table durable_context.checkpoints
     drop constraint checkpoints_parent_id_fkey,
     add foreign key (parent_id) references durable_context.checkpoints (checkpoint_id) on delete set null;
+-- First a default that is the same for all rows: they are not written anew.
 alter table durable_context.prompt_parts add column created_at timestamptz not null default now();
 alter table durable_context.prompt_parts alter column created_at set default clock_timestamp();
 

@@ -6,7 +6,7 @@ from durable_context.retention.policy import RetentionPolicy
 _READ = "select t.retention from durable_context.tenants t where t.tenant = $1"
 _WRITE = """
 insert into durable_context.tenants (tenant, retention) values ($1, $2)
-on conflict (tenant) do update set retention = excluded.retention, updated_at = clock_timestamp()
+on conflict (tenant) do update set retention = excluded.retention
 """
 
 
