@@ -1,0 +1,43 @@
+"""How values look on pages: filters of the templates."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from durable_context.cli.output import visible
+
+
+def number(value: float | None) -> str:
+    """`12,345`; a question mark where it is not known."""
+    return "?" if value is None else f"{value:,}"
+
+
+def when(value: datetime | None) -> str:
+    """In UTC, to the second."""
+    return "" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def ago(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h`, `2 d`."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def turns(from_turn: int, to_turn: int) -> str:
+    return f"turn {from_turn:,}" if from_turn == to_turn else f"turns {from_turn:,}–{to_turn:,}"
+
+
+def text(value: object) -> str:
+    """Characters that do not show, or that reorder what stands around them, as their escapes."""
+    return visible(str(value))
+
+
+FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
+    "number": number,
+    "when": when,
+    "ago": ago,
+    "turns": turns,
+    "text": text,
+}
