@@ -1,8 +1,6 @@
 """The page of one branch."""
 
 from durable_context import ContextClient
-from durable_context.database import Pool
-from tests.compacting import compact_once
 from tests.inspector.conftest import Site
 from tests.turns import numbered
 
