@@ -2,7 +2,7 @@
 history of a branch's summary tree, with what was replaced or rejected.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -34,17 +34,15 @@ def checkpoints(
 ) -> None:
     """List checkpoints with their ids, which `diff` and `revert` take: also superseded ones."""
 
-    async def command() -> int:
-        async with await connect(database_url, temporal=None, tenant=tenant) as client:
-            seen: Branch = await client.find_branch(conversation, branch)
-            found = await seen.checkpoints(replaced=not current)
+    async def listed(seen: Branch) -> int:
+        found = await seen.checkpoints(replaced=not current)
         if as_json:
             print_json({"checkpoints": found})
         else:
             console().print(_checkpoints(found, iso=iso) if found else "no checkpoints")
         return 0
 
-    run(command())
+    run(_of_branch(listed, conversation, branch, database_url, tenant))
 
 
 def summaries(
@@ -58,17 +56,26 @@ def summaries(
 ) -> None:
     """List summaries: their turns, who made them, and which were replaced or rejected."""
 
-    async def command() -> int:
-        async with await connect(database_url, temporal=None, tenant=tenant) as client:
-            seen: Branch = await client.find_branch(conversation, branch)
-            found = await seen.summaries(replaced=not current)
+    async def listed(seen: Branch) -> int:
+        found = await seen.summaries(replaced=not current)
         if as_json:
             print_json({"summaries": found})
         else:
             console().print(_summaries(found, iso=iso) if found else "no summaries")
         return 0
 
-    run(command())
+    run(_of_branch(listed, conversation, branch, database_url, tenant))
+
+
+async def _of_branch(
+    listed: Callable[[Branch], Awaitable[int]],
+    conversation_id: str,
+    branch_id: str,
+    database_url: str | None,
+    tenant: str,
+) -> int:
+    async with await connect(database_url, temporal=None, tenant=tenant) as client:
+        return await listed(await client.find_branch(conversation_id, branch_id))
 
 
 def _checkpoints(found: Sequence[Checkpoint], *, iso: bool) -> Table:
