@@ -28,7 +28,7 @@ LOCK = $(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-production check format bench bench-recall bench-cache bench-retrieval bench-pipeline worker up down wheel lock clean
+.PHONY: help setup demo test test-production test-browser screenshots check format bench bench-recall bench-cache bench-retrieval bench-pipeline worker up down wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,12 @@ test: $(INSTALLED) ## run the tests (ARGS="-k name")
 
 test-production: $(INSTALLED) ## run the worker against its own PostgreSQL and the real Temporal server
 	@$(PY) -m pytest tests/production $(ARGS)
+
+test-browser: $(INSTALLED) ## open Temporal's UI and the inspector in headless Chromium (CHROMIUM=path)
+	@$(PY) -m pytest tests/browser $(ARGS)
+
+screenshots: $(INSTALLED) ## take the pictures in docs/pictures from a live stack (CHROMIUM=path)
+	@$(PY) -m examples.screenshots $(ARGS)
 
 check: $(INSTALLED) ## formatting, lint, types, import direction
 	@$(VENV)/bin/ruff format --check
