@@ -4,7 +4,7 @@ The providers are the process's own and can be set once, so that all tests share
 spans only while a test listens.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,7 +64,7 @@ class CapturedTelemetry:
         metrics.set_meter_provider(meters)
 
     @contextmanager
-    def listening(self) -> Iterator["CapturedTelemetry"]:
+    def listening(self) -> Generator["CapturedTelemetry"]:
         self.clear()
         self._sampler.listening = True
         try:
