@@ -1,6 +1,7 @@
 """What every page stands on: the client it reads by, its branch, and its template."""
 
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from starlette.requests import Request
@@ -9,7 +10,10 @@ from starlette.responses import HTMLResponse
 from durable_context import Branch, ContextClient
 from durable_context.errors import InvalidArgument
 from durable_context.inspector import formats
-from durable_context.inspector.links import link
+from durable_context.inspector.links import link, local
+
+if TYPE_CHECKING:
+    from durable_context.inspector.notes import Note
 
 MAIN: Final = "main"
 _TEMPLATES: Final = Environment(
@@ -40,7 +44,11 @@ def inspector(request: Request) -> Inspector:
 
 async def branch_of(request: Request) -> Branch:
     """The branch that the address names. Raises InvalidArgument, InvalidId, UnknownBranch."""
-    asked = request.query_params
+    return await named_branch(request, request.query_params)
+
+
+async def named_branch(request: Request, asked: Mapping[str, str]) -> Branch:
+    """The branch that an address or a form names. Raises as `branch_of` does."""
     conversation = asked.get("conversation")
     if not conversation:
         raise InvalidArgument("the address has no conversation: ?conversation=ID&branch=main")
@@ -57,9 +65,34 @@ def whole_number(request: Request, name: str, default: int, least: int, most: in
     return int(text)
 
 
-def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+def page(
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **values: Any,
+) -> HTMLResponse:
     """A whole page, or a part of one: what the template says. Values of users are escaped."""
     text = _TEMPLATES.get_template(template).render(
-        request=request, inspector=inspector(request), **values
+        request=request,
+        inspector=inspector(request),
+        form_key=request.app.state.access.form_key,
+        here=_here(request),
+        note=_note(request),
+        **values,
     )
-    return HTMLResponse(text, status_code=status)
+    # A lone surrogate that a template missed is no reason to fail.
+    body = text.encode(errors="backslashreplace")
+    return HTMLResponse(body, status_code=status, headers=headers)
+
+
+def _here(request: Request) -> str:
+    """The address of the page, also where only a part of it is asked for."""
+    asked = request.headers.get("hx-current-url") if "hx-request" in request.headers else None
+    return local(asked or str(request.url))
+
+
+def _note(request: Request) -> "Note | None":
+    note_id = request.query_params.get("note")
+    return request.app.state.notes.get(note_id) if note_id else None
