@@ -28,10 +28,10 @@ LOCK = $(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-production test-browser screenshots check format bench bench-recall bench-cache bench-retrieval bench-pipeline worker up down wheel lock clean
+.PHONY: help setup demo test test-production test-browser test-observability screenshots dashboard-picture check format bench bench-recall bench-cache bench-retrieval bench-pipeline worker up down wheel lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(INSTALLED) ## make the environment: pinned dependencies and the project itself
 
@@ -46,6 +46,12 @@ test-production: $(INSTALLED) ## run the worker against its own PostgreSQL and t
 
 test-browser: $(INSTALLED) ## open Temporal's UI and the inspector in headless Chromium (CHROMIUM=path)
 	@$(PY) -m pytest tests/browser $(ARGS)
+
+test-observability: $(INSTALLED) ## try the dashboard and the alerts with a real Prometheus (apt install prometheus)
+	@$(PY) -m pytest tests/observability $(ARGS)
+
+dashboard-picture: $(INSTALLED) ## draw docs/dashboard.png from a live stack (apt install prometheus)
+	@$(PY) -m tests.observability.picture docs/dashboard.png
 
 screenshots: $(INSTALLED) ## take the pictures in docs/pictures from a live stack (CHROMIUM=path)
 	@$(PY) -m examples.screenshots $(ARGS)
