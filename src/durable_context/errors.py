@@ -81,6 +81,10 @@ class CheckpointNotFound(DurableContextError):
     """The branch has no checkpoint at this turn, or none of this id."""
 
 
+class SummaryNotFound(DurableContextError):
+    """The branch sees no summary of this id."""
+
+
 class InvalidExport(InvalidArgument):
     """The stream is not an exported branch, or one of a version that is not known."""
 

@@ -51,16 +51,35 @@ HISTORY: Final = (
 NEWEST: Final = _NAMED + " order by a.version desc limit 1"
 VERSION: Final = _NAMED + " and a.version = $4"
 
-LIST: Final = (
-    _SELECT
-    + "\nfrom (select a.*, max(a.version) over (partition by a.name) as newest"
+# What turns brought, and the newest version of each name.
+_LISTED: Final = (
+    "\nfrom (select a.*, max(a.version) over (partition by a.name) as newest"
     + _FROM
     + _WHERE
     + ") a"
-    + _SUMMARY
+)
+_IS_NEWEST: Final = "\nwhere (a.version is null or a.version = a.newest)"
+LIST: Final = (
+    _SELECT + _LISTED + _SUMMARY + _IS_NEWEST + " order by a.turn_no, a.created_at, a.artifact_no"
+)
+# Summaries are looked up for those of the page alone. $4 is where it begins.
+LIST_NEWEST: Final = (
+    _SELECT
+    + "\nfrom (select a.*"
+    + _LISTED
+    + _IS_NEWEST
     + """
-where a.version is null or a.version = a.newest
-order by a.turn_no, a.created_at, a.artifact_no"""
+    and ($4::text is null or (a.turn_no, a.created_at, a.artifact_no) <= (
+        select b.turn_no, b.created_at, b.artifact_no from durable_context.visible_artifacts b
+        where b.tenant = $1 and b.seen_by = $2 and b.handle = $4
+    ))
+order by a.turn_no desc, a.created_at desc, a.artifact_no desc limit $3) a"""
+    + _SUMMARY
+    + " order by a.turn_no desc, a.created_at desc, a.artifact_no desc"
+)
+
+OF_TURN: Final = (
+    _SELECT + _FROM + _SUMMARY + _WHERE + "and a.turn_no = $3 order by a.artifact_no limit 100"
 )
 
 PUT: Final = f"""

@@ -128,6 +128,22 @@ class ArtifactStore:
         """What turns brought, and the newest version of each name, by turn."""
         return tuple(map(_artifact, await self._rows(queries.LIST, branch_uuid)))
 
+    async def of_turn(self, branch_uuid: UUID, turn_no: int) -> tuple[Artifact, ...]:
+        """What came with the turn, all versions of names that were put then, 100 at most."""
+        return tuple(map(_artifact, await self._rows(queries.OF_TURN, branch_uuid, turn_no)))
+
+    async def newest(
+        self, branch_uuid: UUID, limit: int, begin: str | None = None
+    ) -> tuple[Artifact, ...]:
+        """The same, newest first; with `begin` from the one with this handle on.
+
+        Raises ArtifactNotFound.
+        """
+        if begin is not None:
+            await self.find(branch_uuid, begin)
+        rows = await self._rows(queries.LIST_NEWEST, branch_uuid, limit, begin)
+        return tuple(map(_artifact, rows))
+
     async def history(self, branch_uuid: UUID, name: str) -> tuple[Artifact, ...]:
         """All versions of a name, oldest first. Raises ArtifactNotFound."""
         check_ids(name=name)
