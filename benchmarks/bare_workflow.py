@@ -67,14 +67,14 @@ async def work(settings: Settings) -> None:
         workflows=[Bare],
         activities=[plan, commit, index],
         workflow_runner=SANDBOX,
-        max_concurrent_workflow_tasks=settings.max_workflow_tasks,
-        max_concurrent_activities=settings.max_activities,
+        max_concurrent_workflow_tasks=settings.tuning.max_workflow_tasks,
+        max_concurrent_activities=settings.tuning.max_activities,
     )
     summaries = Worker(
         client,
         task_queue=BARE_SUMMARY_TASK_QUEUE,
         activities=[summarize],
-        max_concurrent_activities=settings.max_summaries,
+        max_concurrent_activities=settings.tuning.max_summaries,
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

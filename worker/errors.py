@@ -15,6 +15,10 @@ class TemporalUnreachable(WorkerError):
     """Nobody answers at the address of the Temporal server."""
 
 
+class WorkerStopping(WorkerError):
+    """The worker finishes what was begun, and takes nothing new."""
+
+
 class ChildFailed(WorkerError):
     """A process of the stack ended by itself or did not come up in time."""
 

@@ -6,9 +6,8 @@ on that queue holds for all processes together.
 
 import asyncio
 import logging
-import signal
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
@@ -34,9 +33,16 @@ from durable_context.offload.durable import DurableOffload
 from durable_context.schedules import ScheduleSettings
 from durable_context.summarizers.chain import summarizer_from_specs
 from durable_context.sweeps.schedule_calls import ScheduleCalls
-from worker.errors import TemporalUnreachable
+from durable_context.telemetry.temporal import interceptors
+from worker.errors import TemporalUnreachable, WorkerStopping
 from worker.health import Check, HealthEndpoint
+from worker.lag import LagGauges
 from worker.settings import Deployment, Settings
+from worker.slots import compaction_options, summary_options
+from worker.stopping import Stopping
+from worker.telemetry import Telemetry
+from worker.temporal_metrics import runtime_with_metrics
+from worker.versions import report_version
 from workflows.compaction import Compaction
 from workflows.rebuild import Rebuild
 from workflows.sweep import Sweep
@@ -48,20 +54,20 @@ logger = logging.getLogger(__name__)
 SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules("durable_context")
 )
-CONNECTIONS_BESIDE_ACTIVITIES = 2
 SCHEDULES_WITHIN = 20.0
 
 
 async def serve(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT, then finish what was begun. Raises when a worker breaks."""
-    asked_to_stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, asked_to_stop.set)
-    pool = await create_pool(
-        settings.database_url,
-        max_size=settings.max_activities + settings.max_summaries + CONNECTIONS_BESIDE_ACTIVITIES,
-    )
+    stopping = Stopping(settings.shutdown)
+    stopping.listen()
+    async with Telemetry(settings.telemetry, is_scraped=settings.health is not None) as telemetry:
+        await _serve(settings, stopping, telemetry)
+    logger.info("stopped")
+
+
+async def _serve(settings: Settings, stopping: Stopping, telemetry: Telemetry) -> None:
+    pool = await create_pool(settings.database_url, max_size=settings.tuning.connections)
     async with pool:
         await check_schema(pool)
         client = await _connect(settings)
@@ -78,10 +84,13 @@ async def serve(settings: Settings) -> None:
         sweeps = SweepActivities(pool, summarizer.recipe, contents)
         workers = make_workers(client, CompactionActivities(compactor), offloads, sweeps, settings)
         await apply_schedules(client, settings.schedules)
-        async with _health(settings, pool, client, workers):
+        async with (
+            LagGauges(pool, settings.policy, settings.lag_seconds if telemetry.is_measured else 0),
+            _health(settings, pool, client, workers, stopping, telemetry),
+            _version_report(client, settings.deployment),
+        ):
             logger.info("started: Temporal at %s", settings.temporal["target_host"])
-            await _run(workers, asked_to_stop)
-    logger.info("stopped")
+            await _run(workers, stopping.asked)
 
 
 def make_workers(
@@ -102,18 +111,17 @@ def make_workers(
             *(activities.plan_rebuild, activities.replace, sweeps.sweep),
         ],
         workflow_runner=SANDBOX,
-        max_concurrent_workflow_tasks=settings.max_workflow_tasks,
-        max_concurrent_activities=settings.max_activities,
         graceful_shutdown_timeout=settings.shutdown,
         deployment_config=deployment,
+        **compaction_options(settings.tuning),
     )
     summaries = Worker(
         client,
         task_queue=SUMMARY_TASK_QUEUE,
         activities=[activities.summarize, activities.summarize_artifacts, offloads.offload],
-        max_concurrent_activities=settings.max_summaries,
         graceful_shutdown_timeout=settings.shutdown,
         deployment_config=deployment,
+        **summary_options(settings.tuning),
     )
     return compactions, summaries
 
@@ -146,7 +154,12 @@ def _embedder(settings: Settings) -> Embedder | None:
 async def _connect(settings: Settings) -> Client:
     address = settings.temporal["target_host"]
     try:
-        client = await Client.connect(**settings.temporal, data_converter=pydantic_data_converter)
+        client = await Client.connect(
+            **settings.temporal,
+            data_converter=pydantic_data_converter,
+            interceptors=interceptors(),
+            runtime=runtime_with_metrics(settings.temporal_metrics),
+        )
         await client.workflow_service.describe_namespace(
             DescribeNamespaceRequest(namespace=client.namespace)
         )
@@ -165,28 +178,54 @@ async def _connect(settings: Settings) -> Client:
 
 async def _run(workers: tuple[Worker, ...], asked_to_stop: asyncio.Event) -> None:
     running = [asyncio.create_task(worker.run()) for worker in workers]
-    stopping = asyncio.create_task(asked_to_stop.wait())
+    asked = asyncio.create_task(asked_to_stop.wait())
     try:
-        await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*running, asked], return_when=asyncio.FIRST_COMPLETED)
     finally:
-        stopping.cancel()
+        asked.cancel()
         await asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.gather(*running)
 
 
+@asynccontextmanager
+async def _version_report(client: Client, deployment: Deployment | None) -> AsyncGenerator[None]:
+    if deployment is None:
+        yield
+        return
+    report = asyncio.create_task(report_version(client, deployment))
+    try:
+        yield
+    finally:
+        report.cancel()
+        await asyncio.wait([report])
+
+
 def _health(
-    settings: Settings, pool: Pool, client: Client, workers: tuple[Worker, ...]
+    settings: Settings,
+    pool: Pool,
+    client: Client,
+    workers: tuple[Worker, ...],
+    stopping: Stopping,
+    telemetry: Telemetry,
 ) -> AbstractAsyncContextManager[object]:
     if settings.health is None:
         return nullcontext()
-    live, ready = _checks(pool, client, workers)
-    return HealthEndpoint(settings.health, live=live, ready=ready)
+    live, ready = _checks(pool, client, workers, stopping)
+    return HealthEndpoint(settings.health, live=live, ready=ready, metrics=telemetry)
 
 
 def _checks(
-    pool: Pool, client: Client, workers: tuple[Worker, ...]
+    pool: Pool, client: Client, workers: tuple[Worker, ...], stopping: Stopping
 ) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
-    async def running() -> None:
+    """A worker that finishes what was begun is alive: killed now, it would be begun anew."""
+
+    async def alive() -> None:
+        if not stopping.asked.is_set():
+            await working()
+
+    async def working() -> None:
+        if stopping.asked.is_set():
+            raise WorkerStopping
         if not all(worker.is_running for worker in workers):
             raise RuntimeError("a worker has stopped")
 
@@ -196,12 +235,13 @@ def _checks(
     async def temporal() -> None:
         await client.service_client.check_health()
 
-    live = {"workers": running}
-    return live, live | {"postgres": postgres, "temporal": temporal}
+    return {"workers": alive}, {"workers": working, "postgres": postgres, "temporal": temporal}
 
 
 def _deployment_config(deployment: Deployment | None) -> WorkerDeploymentConfig | None:
-    """Runs are short, so each stays with the version it began on."""
+    """Runs are short, so each stays with the build it began on, continued as new or not; so do
+    its activities on the queue of summaries. What a schedule starts goes to the current build.
+    """
     if deployment is None:
         return None
     return WorkerDeploymentConfig(

@@ -1,4 +1,4 @@
-"""All settings, read from the environment here and nowhere else.
+"""All settings, read from the environment here, and the figures of `Tuning`; nowhere else.
 
 How to reach Temporal is left to Temporal's own environment configuration: TEMPORAL_ADDRESS,
 TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS and the rest.
@@ -19,9 +19,12 @@ from durable_context.policy import CompactionPolicy, policy_from_env
 from durable_context.schedules import ScheduleSettings
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import InvalidSettings
+from worker.telemetry import TelemetrySettings
+from worker.tuning import Tuning
+from worker.variables import flag, whole
 
 EXIT_ADDRESS_IN_USE = 75
-"""The worker's exit code when its health address is taken; another address may do."""
+"""The worker's exit code when an address it is to serve is taken; another one may do."""
 
 DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
 EXTRACTIVE = "extractive"
@@ -49,7 +52,7 @@ class EmbedderSettings(Value):
 
 class Settings(Value):
     """What a worker needs; `summarizers` is a chain, the preferred one first. `schedules`: None
-    where they are applied by hand.
+    where they are applied by hand. `lag_seconds`: how often the lag is measured, 0 for never.
     """
 
     database_url: str
@@ -61,9 +64,10 @@ class Settings(Value):
     policy: CompactionPolicy = CompactionPolicy()
     schedules: ScheduleSettings | None = ScheduleSettings()
     health: Address | None = None
-    max_workflow_tasks: int = 100
-    max_activities: int = 50
-    max_summaries: int = 20
+    temporal_metrics: Address | None = None
+    telemetry: TelemetrySettings = TelemetrySettings()
+    lag_seconds: int = 60
+    tuning: Tuning = Tuning()
     shutdown: timedelta = timedelta(seconds=120)
     deployment: Deployment | None = None
 
@@ -80,11 +84,12 @@ class Settings(Value):
             policy=_policy(environ),
             schedules=_schedules(environ),
             health=_address(environ, "DURABLE_CONTEXT_HEALTH_ADDRESS"),
-            max_workflow_tasks=_whole(environ, "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", 100, 2, 1000),
-            max_activities=_whole(environ, "DURABLE_CONTEXT_MAX_ACTIVITIES", 50, 1, 1000),
-            max_summaries=_whole(environ, "DURABLE_CONTEXT_MAX_SUMMARIES", 20, 1, 1000),
+            temporal_metrics=_address(environ, "DURABLE_CONTEXT_TEMPORAL_METRICS_ADDRESS"),
+            telemetry=TelemetrySettings.from_env(environ),
+            lag_seconds=whole(environ, "DURABLE_CONTEXT_LAG_SECONDS", 60, 0, 3600),
+            tuning=Tuning.from_env(environ),
             shutdown=timedelta(
-                seconds=_whole(environ, "DURABLE_CONTEXT_SHUTDOWN_SECONDS", 120, 0, 3600)
+                seconds=whole(environ, "DURABLE_CONTEXT_SHUTDOWN_SECONDS", 120, 0, 3600)
             ),
             deployment=_deployment(environ),
         )
@@ -140,20 +145,12 @@ def _policy(environ: Mapping[str, str]) -> CompactionPolicy:
 
 
 def _schedules(environ: Mapping[str, str]) -> ScheduleSettings | None:
-    if not _flag(environ, "DURABLE_CONTEXT_SCHEDULES"):
+    if not flag(environ, "DURABLE_CONTEXT_SCHEDULES"):
         return None
     try:
         return ScheduleSettings.from_env(environ)
     except InvalidArgument as error:
         raise InvalidSettings(str(error)) from error
-
-
-def _flag(environ: Mapping[str, str], name: str) -> bool:
-    """On unless it is turned off."""
-    text = environ.get(name) or "on"
-    if text.lower() not in ("on", "off"):
-        raise InvalidSettings(f"{name}={text!r:.80} must be on or off")
-    return text.lower() == "on"
 
 
 def _embedder(environ: Mapping[str, str]) -> EmbedderSettings | None:
@@ -164,7 +161,7 @@ def _embedder(environ: Mapping[str, str]) -> EmbedderSettings | None:
     settings = EmbedderSettings(
         spec=spec,
         base_url=environ.get("DURABLE_CONTEXT_EMBEDDER_BASE_URL") or None,
-        dimensions=_whole(environ, "DURABLE_CONTEXT_EMBEDDER_DIMENSIONS", 0, 1, 16_000) or None,
+        dimensions=whole(environ, "DURABLE_CONTEXT_EMBEDDER_DIMENSIONS", 0, 1, 16_000) or None,
     )
     try:
         embedder_from_spec(spec)
@@ -186,15 +183,6 @@ def _temporal(environ: Mapping[str, str]) -> dict[str, Any]:
     except (RuntimeError, ValueError, OSError) as error:
         raise InvalidSettings(f"Temporal's environment configuration: {error}") from error
     return {"target_host": DEFAULT_TEMPORAL_ADDRESS, **config}
-
-
-def _whole(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    text = environ.get(name)
-    if not text:
-        return default
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise InvalidSettings(f"{name}={text!r} must be a whole number from {least} to {most}")
-    return int(text)
 
 
 def _address(environ: Mapping[str, str], name: str) -> Address | None:

@@ -8,6 +8,7 @@ import pytest
 
 from worker.errors import InvalidSettings
 from worker.settings import Address, Deployment, EmbeddedSettings, Settings, with_temporal
+from worker.tuning import Targets, Tuning
 
 DATABASE = {"DURABLE_CONTEXT_DATABASE_URL": "postgresql://localhost/x"}
 
@@ -33,6 +34,11 @@ def test_every_variable_is_read() -> None:
             "DURABLE_CONTEXT_MAX_WORKFLOW_TASKS": "10",
             "DURABLE_CONTEXT_MAX_ACTIVITIES": "11",
             "DURABLE_CONTEXT_MAX_SUMMARIES": "12",
+            "DURABLE_CONTEXT_MAX_CACHED_WORKFLOWS": "14",
+            "DURABLE_CONTEXT_MAX_POLLS": "15",
+            "DURABLE_CONTEXT_SUMMARIES_PER_SECOND": "0.5",
+            "DURABLE_CONTEXT_TARGET_MEMORY": "0.8",
+            "DURABLE_CONTEXT_TARGET_CPU": "0.9",
             "DURABLE_CONTEXT_SHUTDOWN_SECONDS": "13",
             "TEMPORAL_DEPLOYMENT_NAME": "durable-context",
             "TEMPORAL_WORKER_BUILD_ID": "7",
@@ -47,16 +53,23 @@ def test_every_variable_is_read() -> None:
     assert settings.summarizers == ("model:openai:gpt-4o-mini", "extractive")
     assert settings.model_base_url == "http://localhost:8000/v1"
     assert settings.health == Address("::", 8080)
-    assert (settings.max_workflow_tasks, settings.max_activities, settings.max_summaries) == (
-        *(10, 11, 12),
+    assert settings.tuning == Tuning(
+        max_workflow_tasks=10,
+        max_activities=11,
+        max_summaries=12,
+        max_cached_workflows=14,
+        max_polls=15,
+        summaries_per_second=0.5,
+        targets=Targets(memory=0.8, cpu=0.9),
     )
     assert settings.shutdown == timedelta(seconds=13)
     assert settings.deployment == Deployment("durable-context", "7")
 
 
 def test_a_variable_that_is_set_to_nothing_is_not_set() -> None:
-    names = ("SUMMARIZERS", "MODEL_BASE_URL", "HEALTH_ADDRESS", "MAX_ACTIVITIES")
-    empty = {f"DURABLE_CONTEXT_{name}": "" for name in names}
+    names = ("SUMMARIZERS", "MODEL_BASE_URL", "HEALTH_ADDRESS", "MAX_ACTIVITIES", "MAX_POLLS")
+    more = ("SUMMARIES_PER_SECOND", "TARGET_MEMORY", "TARGET_CPU")
+    empty = {f"DURABLE_CONTEXT_{name}": "" for name in (*names, *more)}
     assert Settings.from_env(DATABASE | empty) == Settings.from_env(DATABASE)
 
 
@@ -71,6 +84,13 @@ def test_a_variable_that_is_set_to_nothing_is_not_set() -> None:
         ("DURABLE_CONTEXT_MAX_ACTIVITIES", "0", "a whole number from 1 to 1000"),
         ("DURABLE_CONTEXT_MAX_WORKFLOW_TASKS", "1", "a whole number from 2 to 1000"),
         ("DURABLE_CONTEXT_MAX_SUMMARIES", "many", "a whole number from 1 to 1000"),
+        ("DURABLE_CONTEXT_MAX_CACHED_WORKFLOWS", "-1", "a whole number from 0 to 100000"),
+        ("DURABLE_CONTEXT_MAX_POLLS", "1", "a whole number from 2 to 100"),
+        ("DURABLE_CONTEXT_SUMMARIES_PER_SECOND", "0", "a number from 0.001 to 10000"),
+        ("DURABLE_CONTEXT_SUMMARIES_PER_SECOND", "nan", "a number from 0.001 to 10000"),
+        ("DURABLE_CONTEXT_TARGET_MEMORY", "80%", "a number from 0.05 to 1"),
+        ("DURABLE_CONTEXT_TARGET_MEMORY", "0.8", "DURABLE_CONTEXT_TARGET_CPU=None go together"),
+        ("DURABLE_CONTEXT_TARGET_CPU", "90", "a number from 0.05 to 1"),
         ("DURABLE_CONTEXT_SHUTDOWN_SECONDS", "-1", "a whole number from 0 to 3600"),
         ("TEMPORAL_DEPLOYMENT_NAME", "alone", "TEMPORAL_WORKER_BUILD_ID=None go together"),
         ("TEMPORAL_PROFILE", "missing", "Temporal's environment configuration"),
