@@ -33,6 +33,7 @@ class WorkerProcess:
         self._directory = directory.absolute()
         self._environment = environment
         self._child: ChildProcess | None = None
+        self.health_port = 0
 
     @property
     def pid(self) -> int:
@@ -69,6 +70,7 @@ class WorkerProcess:
 
     async def _start_once(self) -> None:
         [port] = free_ports(1)
+        self.health_port = port
         child = self._child = ChildProcess(
             "worker", self._command(port), directory=self._directory, stop_steps=STOP_STEPS
         )
