@@ -1,6 +1,5 @@
 """What pages and lists read of a branch, however long it is: a part of `Branch`."""
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from durable_context.arguments import check_turn
@@ -10,22 +9,23 @@ from durable_context.looks.outlines import TurnOutline, turn_outlines
 from durable_context.looks.sizes import MOST_BUCKETS, BranchSizes, branch_sizes
 from durable_context.looks.standing import BranchStanding, Standing
 from durable_context.models import Artifact, Summary
-
-if TYPE_CHECKING:
-    from durable_context.policy import CompactionPolicy
-    from durable_context.resources import Resources
+from durable_context.policy import CompactionPolicy
+from durable_context.resources import Resources
 
 
 class BranchLooks:
-    """Base of `BranchControl`, whose attributes these are."""
+    """Base of `Branch`, whose attributes these are."""
 
     branch_uuid: UUID
     fork_turn: int | None
-    policy: "CompactionPolicy"
-    _resources: "Resources"
+    policy: CompactionPolicy
+    _resources: Resources
 
     async def standing(self) -> BranchStanding:
-        """How the branch stands: as `inspect`, without turns and artifacts. Raises UnknownBranch."""
+        """How the branch stands: without its turns, checkpoints and artifacts.
+
+        Raises UnknownBranch.
+        """
         return await Standing(self._resources, self.branch_uuid, self.policy).read()
 
     async def sizes(self, buckets: int = MOST_BUCKETS) -> BranchSizes:

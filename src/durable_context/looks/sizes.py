@@ -36,10 +36,11 @@ select min(s.turn_no) as from_turn, max(s.turn_no) as to_turn,
 from standing s left join checkpoints c on c.turn_no = s.checkpoint_turn
 group by (s.turn_no - 1) / $5::integer order by 1
 """
-# Which nodes a compaction made is told by their last turn and the time.
+# What was published at once is told by its number; merges end where their segment does.
 _MARKS: Final = """
 with degraded as materialized (
-    select s.branch_uuid, s.to_turn, s.level, s.created_at from durable_context.lineage l
+    select distinct s.branch_uuid, s.to_turn, s.published_in
+    from durable_context.lineage l
     join durable_context.summaries s on s.tenant = l.tenant and s.branch_uuid = l.ancestor_uuid
     where l.tenant = $1 and l.branch_uuid = $2 and s.degraded and s.published_in is not null
 ),
@@ -47,8 +48,8 @@ marks as (
     select (c.to_turn - 1) / $4::integer as bucket, c.compaction_id, c.from_turn, c.to_turn,
         c.reason, c.started_at, case when c.status = 'completed' and exists (
             select from degraded d
-            where d.branch_uuid = c.branch_uuid and d.to_turn = c.to_turn and d.level >= c.level
-                and d.created_at between c.started_at and c.finished_at
+            where d.branch_uuid = c.branch_uuid and d.to_turn = c.to_turn
+                and d.published_in = c.published_in
         ) then 'degraded' else c.status end as outcome
     from durable_context.lineage l
     join durable_context.compactions c on c.tenant = l.tenant and c.branch_uuid = l.ancestor_uuid

@@ -7,23 +7,12 @@ from uuid import UUID
 from durable_context.compaction.lag import next_segment
 from durable_context.compaction.segments import compactable_turn
 from durable_context.compaction.store import BranchHead, CompactionStore
-from durable_context.control.history import CompactionHistory
 from durable_context.control.pausing import Pausing
 from durable_context.database import acquired
-from durable_context.models import Ancestor, Compaction, Lag, Pause, Summary, Value
-from durable_context.pins import Pin, PinStore
+from durable_context.models import Ancestor, Lag, Pause, Summary, Value
 from durable_context.policy import CompactionPolicy
 from durable_context.resources import Resources
 
-NEWEST: Final = 10
-"""Checkpoints and compactions that are shown."""
-
-_CHECKPOINTS: Final = """
-select c.checkpoint_id, c.turn_no, c.revision, c.token_count, cardinality(c.frontier) as nodes,
-    c.created_at, c.branch_uuid <> $2 as inherited
-from durable_context.visible_checkpoints c
-where c.tenant = $1 and c.seen_by = $2 order by c.turn_no desc limit $3
-"""
 _LAG: Final = """
 select count(*), coalesce(sum(t.stored_tokens), 0)::bigint, min(t.recorded_at)
 from durable_context.visible_turns t
@@ -35,20 +24,8 @@ where l.tenant = $1 and l.branch_uuid = $2 and l.depth = 1
 """
 
 
-class CheckpointOutline(Value):
-    """A checkpoint without its text. `nodes` counts those of its frontier."""
-
-    checkpoint_id: UUID
-    turn_no: int
-    revision: int
-    token_count: int
-    nodes: int
-    created_at: datetime
-    inherited: bool
-
-
 class BranchStanding(Value):
-    """As of `BranchState`, with the newest checkpoints and compactions only, newest first.
+    """As of `BranchState`. `checkpoint_turn` is the newest checkpoint's, 0 before the first.
     `is_due`: a segment is full and waits. Nodes up to `inherited_turn` are an ancestor's.
     """
 
@@ -62,9 +39,6 @@ class BranchStanding(Value):
     is_due: bool
     checkpoint_turn: int
     frontier: tuple[Summary, ...]
-    checkpoints: tuple[CheckpointOutline, ...]
-    compactions: tuple[Compaction, ...]
-    pins: tuple[Pin, ...]
     pauses: tuple[Pause, ...]
 
 
@@ -93,9 +67,6 @@ class Standing:
             is_due=bool(await next_segment(self._store, head, self._policy)),
             checkpoint_turn=head.checkpoint_turn,
             frontier=tuple(await self._store.frontier(head.checkpoint_turn)),
-            checkpoints=await self._checkpoints(),
-            compactions=await CompactionHistory(pool, tenant).of_branch(self._branch, NEWEST),
-            pins=await PinStore(pool, tenant).pins(self._branch),
             pauses=await Pausing(pool, tenant).of_branch(self._branch),
         )
 
@@ -115,10 +86,3 @@ class Standing:
         async with acquired(self._resources.pool) as connection:
             turn = await connection.fetchval(_INHERITED, self._resources.tenant, self._branch)
         return turn or 0
-
-    async def _checkpoints(self) -> tuple[CheckpointOutline, ...]:
-        async with acquired(self._resources.pool) as connection:
-            rows = await connection.fetch(
-                _CHECKPOINTS, self._resources.tenant, self._branch, NEWEST
-            )
-        return tuple(CheckpointOutline.model_validate(dict(row)) for row in rows)
