@@ -24,6 +24,7 @@ from durable_context.cli import (
     show_command,
     status_command,
     tree_commands,
+    ui_command,
     verify_command,
 )
 from durable_context.cli.panels import CONTROL, LOOK, MOVE
@@ -43,6 +44,7 @@ app.command(rich_help_panel=LOOK)(compactions_command.compactions)
 app.command(rich_help_panel=LOOK)(tree_commands.checkpoints)
 app.command(rich_help_panel=LOOK)(tree_commands.summaries)
 app.command(rich_help_panel=LOOK)(diff_command.diff)
+app.command(rich_help_panel=LOOK)(ui_command.ui)
 app.add_typer(schedules_command.schedules, name="schedules", rich_help_panel=CONTROL)
 app.command(rich_help_panel=CONTROL)(revert_command.revert)
 app.command(rich_help_panel=CONTROL)(pin_command.pin)
