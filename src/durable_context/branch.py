@@ -26,7 +26,6 @@ from durable_context.compaction.store import CompactionStore
 from durable_context.compaction.waiting import wait_until_compacted
 from durable_context.contracts import CompactionResult
 from durable_context.control.branch_control import BranchControl
-from durable_context.control.history import CompactionHistory
 from durable_context.embeddings.vectors import checked_vector
 from durable_context.errors import InvalidArgument
 from durable_context.events import ContextEvent
@@ -37,7 +36,6 @@ from durable_context.models import (
     Artifact,
     BranchState,
     Checkpoint,
-    Compaction,
     Message,
     Outcome,
     Summary,
@@ -285,12 +283,6 @@ class Branch(BranchControl):
     async def checkpoints(self, *, replaced: bool = False) -> tuple[Checkpoint, ...]:
         """All checkpoints, oldest first; with `replaced` as in `summaries`."""
         return await self._store.checkpoints(self.branch_uuid, replaced=replaced)
-
-    async def compactions(self, limit: int = 20) -> tuple[Compaction, ...]:
-        """The newest compactions, newest first. Raises InvalidArgument."""
-        check_limit(limit)
-        history = CompactionHistory(self._resources.pool, self._resources.tenant)
-        return await history.of_branch(self.branch_uuid, limit)
 
     async def inspect(self) -> BranchState:
         """The branch as it stands: lineage, frontier, tail, lag, artifacts, compactions."""

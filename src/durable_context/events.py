@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
 import asyncpg
@@ -46,6 +46,17 @@ POLL_LONGEST = 0.5
 KEPT = 100
 """Events that wait for a write, per branch."""
 _LAST_CURSOR = 2**63 - 1
+_EVENTS = """
+select b.conversation_id, b.branch_id, e.event_no as cursor, e.kind, e.turn_no, e.at, e.data,
+    t.manifest
+from durable_context.events e
+join durable_context.branches b on b.branch_uuid = e.branch_uuid
+left join durable_context.turns t on e.kind = 'prepared' and t.branch_uuid = e.branch_uuid
+    and t.turn_no = e.turn_no
+where e.tenant = $1 and e.branch_uuid = $2"""
+_NEXT = f"{_EVENTS} and e.event_no > $3 order by e.event_no limit $4"
+_NEWEST = f"""{_EVENTS} and e.event_no < $3 and ($5::text[] is null or e.kind = any($5))
+order by e.event_no desc limit $4"""
 
 
 class ContextEvent(Value):
@@ -153,19 +164,27 @@ class EventStore:
 
     async def _next(self, branch_uuid: UUID, after: int, limit: int) -> tuple[ContextEvent, ...]:
         async with acquired(self._pool) as connection:
+            rows = await connection.fetch(_NEXT, self._tenant, branch_uuid, after, limit)
+        return tuple(_event(dict(row)) for row in rows)
+
+    async def newest(
+        self,
+        branch_uuid: UUID,
+        limit: int,
+        before: int | None = None,
+        kinds: Sequence[EventKind] = (),
+    ) -> tuple[ContextEvent, ...]:
+        """The newest first; with `before` those of smaller cursors. Raises InvalidArgument."""
+        last = _LAST_CURSOR if before is None else before
+        if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= _LAST_CURSOR:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgument(f"before={before!r:.40}; allowed is the cursor of an event")
+        if unknown := [kind for kind in kinds if kind not in get_args(EventKind)]:
+            raise InvalidArgument(
+                f"kinds={unknown!r:.80}; allowed are {', '.join(get_args(EventKind))}"
+            )
+        async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select b.conversation_id, b.branch_id, e.event_no as cursor, e.kind, e.turn_no,"
-                " e.at, e.data, t.manifest"
-                " from durable_context.events e"
-                " join durable_context.branches b on b.branch_uuid = e.branch_uuid"
-                " left join durable_context.turns t on e.kind = 'prepared'"
-                " and t.branch_uuid = e.branch_uuid and t.turn_no = e.turn_no"
-                " where e.tenant = $1 and e.branch_uuid = $2 and e.event_no > $3"
-                " order by e.event_no limit $4",
-                self._tenant,
-                branch_uuid,
-                after,
-                limit,
+                _NEWEST, self._tenant, branch_uuid, last, limit, list(kinds) or None
             )
         return tuple(_event(dict(row)) for row in rows)
 

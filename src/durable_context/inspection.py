@@ -18,7 +18,7 @@ async def inspect_branch(
 ) -> BranchState:
     """Several reads, each of a moment of its own. Raises UnknownBranch."""
     store = resources.store
-    history = CompactionHistory(resources.pool, resources.tenant)
+    history = CompactionHistory(resources.pool, resources.tenant, branch_uuid)
     figures = await resources.branches.head(branch_uuid)
     lineage = await resources.branches.lineage(branch_uuid)
     checkpoints = await store.checkpoints(branch_uuid)
@@ -42,6 +42,6 @@ async def inspect_branch(
         tail=tail,
         lag=lag_of(tail, figures.open_run_turn, policy, sizes),
         artifacts=await resources.artifacts.list(branch_uuid),
-        compactions=await history.of_branch(branch_uuid, COMPACTIONS),
+        compactions=await history.newest(COMPACTIONS),
         pauses=await Pausing(resources.pool, resources.tenant).of_branch(branch_uuid),
     )

@@ -168,7 +168,8 @@ class Compaction(Value):
     `head_turn` was a prompt with `saved_tokens` fewer, once `broken_tokens` of it, which a provider
     may have had in its cache, were read anew. `balance` is what that comes to by now, in tokens:
     what was saved, less what was broken and what models read and wrote. A revert took
-    it back after turn `saved_until`, and it saves nothing from there on.
+    it back after turn `saved_until`, and it saves nothing from there on. `degraded`: of what it
+    published something was made without the model that was to make it.
     """
 
     compaction_id: UUID
@@ -192,6 +193,7 @@ class Compaction(Value):
     saved_tokens: int | None
     broken_tokens: int | None
     saved_until: int | None = None
+    degraded: bool = False
     balance: int
     usage: tuple[dict[str, Any], ...]
     workflow_id: str | None

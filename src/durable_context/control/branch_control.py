@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from durable_context.arguments import seconds
@@ -10,7 +10,8 @@ from durable_context.compaction.focus import checked_focus, store_focus
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionProgress, CompactionRequest
 from durable_context.contracts.rebuild import RebuildProgress, RebuildRequest, RebuildResult
-from durable_context.control.diffing import Diff, Diffing, diff_prompts
+from durable_context.control.branch_history import BranchHistory
+from durable_context.control.diffing import Diff, Diffing, diff_checkpoints, diff_prompts
 from durable_context.control.foreseen_rebuild import ForeseenRebuild, foresee_rebuild
 from durable_context.control.pausing import Pausing, checked_reason
 from durable_context.control.rebuild_requests import rebuild_request
@@ -18,11 +19,9 @@ from durable_context.control.reversal import Reversal
 from durable_context.control.reverting import Reverting
 from durable_context.control.seen_prompt import seen_prompt
 from durable_context.errors import CompactionUnavailable
+from durable_context.looks.branch_looks import BranchLooks
 from durable_context.models import Checkpoint, Pause
 from durable_context.pins import Pin, PinStore, check_pinned_turn
-from durable_context.policy import CompactionPolicy
-from durable_context.resources import Resources
-from durable_context.text import clean
 from durable_context.verification.findings import Verified
 from durable_context.verification.verifying import verify_branch
 
@@ -32,14 +31,8 @@ if TYPE_CHECKING:
 Asked = TypeVar("Asked", CompactionRequest, RebuildRequest)
 
 
-class BranchControl:
-    """Base of `Branch`, whose attributes these are."""
-
-    conversation_id: str
-    branch_id: str
-    branch_uuid: UUID
-    policy: CompactionPolicy
-    _resources: Resources
+class BranchControl(BranchLooks, BranchHistory):
+    """Base of `Branch`."""
 
     async def pause(self, because: str | None = None) -> Pause:
         """Compact nothing of the branch until `resume`. Turns are recorded and prompts prepared as
@@ -175,18 +168,32 @@ class BranchControl:
         """What `revert` would do. Raises as it does."""
         return await self._reverting.foresee(to)
 
-    async def diff(self, a: int | UUID, b: int | UUID, *, prompts: bool = False) -> Diff:
+    async def diff(
+        self,
+        a: int | UUID,
+        b: int | UUID,
+        *,
+        prompts: bool = False,
+        other: "BranchControl | None" = None,
+    ) -> Diff:
         """What differs between two checkpoints, by their turns or ids, rejected ones included; turn
         0 is the beginning.
 
         `prompts`: between what the model saw at turns `a` and `b`, as the manifests that were
-        recorded with them tell; each side says how near its text comes to that. Raises
-        CheckpointNotFound, InvalidArgument.
+        recorded with them tell; each side says how near its text comes to that. `other`: the branch
+        that `b` is of. Raises CheckpointNotFound, InvalidArgument.
         """
+        other = other or self
         if not prompts:
-            return await Diffing(self._resources, self.branch_uuid).checkpoints(a, b)
-        request = self._request("request")
-        seen = [await seen_prompt(self._resources, request, turn) for turn in (a, b)]
+            sides = [
+                await Diffing(branch._resources, branch.branch_uuid).side(at)
+                for branch, at in ((self, a), (other, b))
+            ]
+            return await diff_checkpoints(*sides)
+        seen = [
+            await seen_prompt(branch._resources, branch._request("request"), turn)
+            for branch, turn in ((self, a), (other, b))
+        ]
         return await diff_prompts(*seen)
 
     @property
@@ -211,16 +218,6 @@ class BranchControl:
             return shared.requests, asked
         focus_id = await store_focus(shared.pool, shared.tenant, self.branch_uuid, text)
         return shared.requests, asked.model_copy(update={"focus_id": focus_id})
-
-    def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
-        label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""
-        return CompactionRequest(
-            tenant=self._resources.tenant,
-            branch_uuid=self.branch_uuid,
-            policy=self.policy,
-            reason=reason,
-            label=clean(label)[:120],
-        )
 
     @property
     def _name(self) -> str:

@@ -71,7 +71,7 @@ class Diff(Value):
 
 
 class _Part(NamedTuple):
-    """What is compared: parts with one key are one part, that may have changed."""
+    """A part: parts with one key are one part, that may have changed."""
 
     key: tuple[Any, ...]
     said: tuple[Any, ...]
@@ -79,7 +79,9 @@ class _Part(NamedTuple):
     tokens: int | None
 
 
-class _Side(NamedTuple):
+class Compared(NamedTuple):
+    """A side with what is compared of it."""
+
     side: DiffSide
     parts: list[_Part]
     lines: list[str]
@@ -93,19 +95,15 @@ class Diffing:
         self._branch = branch_uuid
         self._store = CompactionStore(resources.pool, resources.tenant, branch_uuid)
 
-    async def checkpoints(self, before: int | UUID, after: int | UUID) -> Diff:
-        """Turn 0 is the beginning, where nothing was compacted.
+    async def side(self, at: int | UUID) -> Compared:
+        """A checkpoint to compare. Turn 0 is the beginning, where nothing was compacted.
 
         Raises CheckpointNotFound, InvalidArgument.
         """
-        sides = [await self._checkpoint(before), await self._checkpoint(after)]
-        return await _diff(*sides, name="checkpoint")
-
-    async def _checkpoint(self, at: int | UUID) -> _Side:
         found = await self._found(at)
         if found is None:
             side = DiffSide(turn_no=0, checkpoint_id=None, token_count=0, source="stored")
-            return _Side(side, [], [])
+            return Compared(side, [], [])
         nodes = await self._store.summaries(found.frontier)
         side = DiffSide(
             turn_no=found.turn_no,
@@ -113,7 +111,7 @@ class Diffing:
             token_count=found.token_count,
             source="stored",
         )
-        return _Side(side, [*_nodes(nodes), *_ledger(found)], found.text.splitlines())
+        return Compared(side, [*_nodes(nodes), *_ledger(found)], found.text.splitlines())
 
     async def _found(self, at: object) -> Checkpoint | None:
         if isinstance(at, UUID):
@@ -142,11 +140,15 @@ class Diffing:
         return f"those of turns {', '.join(map(str, turns))} are there" if turns else "none is"
 
 
+async def diff_checkpoints(before: Compared, after: Compared) -> Diff:
+    return await _diff(before, after, name="checkpoint")
+
+
 async def diff_prompts(before: SeenPrompt, after: SeenPrompt) -> Diff:
     return await _diff(_prompt(before), _prompt(after), name="prompt")
 
 
-def _prompt(seen: SeenPrompt) -> _Side:
+def _prompt(seen: SeenPrompt) -> Compared:
     checkpoints = [block for block in seen.blocks if block.kind == "checkpoint"]
     ids = [UUID(source) for block in checkpoints for source in block.source_ids[:1]]
     side = DiffSide(
@@ -155,7 +157,7 @@ def _prompt(seen: SeenPrompt) -> _Side:
         token_count=seen.token_count,
         source=seen.source,
     )
-    return _Side(side, list(_blocks(seen.blocks)), list(_message_lines(seen.messages)))
+    return Compared(side, list(_blocks(seen.blocks)), list(_message_lines(seen.messages)))
 
 
 def _nodes(nodes: Iterable[Summary]) -> Iterator[_Part]:
@@ -201,7 +203,7 @@ def _part_text(part: dict[str, Any]) -> str:
     return text if isinstance(text, str) else f"[{part.get('type')}]"
 
 
-async def _diff(before: _Side, after: _Side, *, name: str) -> Diff:
+async def _diff(before: Compared, after: Compared, *, name: str) -> Diff:
     # Long texts take a while.
     lines = await asyncio.to_thread(_unified, before, after, name)
     return Diff(
@@ -212,7 +214,7 @@ async def _diff(before: _Side, after: _Side, *, name: str) -> Diff:
     )
 
 
-def _unified(before: _Side, after: _Side, name: str) -> tuple[str, ...]:
+def _unified(before: Compared, after: Compared, name: str) -> tuple[str, ...]:
     return tuple(
         difflib.unified_diff(
             before.lines,

@@ -15,7 +15,7 @@ from durable_context.errors import InvalidArgument, InvalidTurn
 from durable_context.models import Message
 from durable_context.prompts.manifest import Block, Manifest
 from durable_context.prompts.prepared import Budget, PreparedContext
-from durable_context.prompts.preparing import NextCall, prepare
+from durable_context.prompts.preparing import NextCall, foresee
 from durable_context.resources import Resources
 from durable_context.turns.messages import user_message_of
 
@@ -111,7 +111,7 @@ async def _prepared(
         asked = user_message_of(told.asked)
         for limit in (*limits, AMPLE):
             call = NextCall(asked, (), told.budget(limit), at_turn, None, None)
-            made = await prepare(resources, request, call, None)
+            made = await foresee(resources, request, call)
             if isinstance(made, PreparedContext):
                 return made
     except InvalidTurn as error:

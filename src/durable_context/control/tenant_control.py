@@ -5,10 +5,16 @@ need.
 import os
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from durable_context.arguments import check_limit
+from durable_context.contracts import Reason, TreeReason
 from durable_context.contracts.sweep import SweepKind
-from durable_context.control.history import CompactionHistory
+from durable_context.control.history import (
+    CompactionHistory,
+    CompactionStatus,
+    CompactionTotals,
+)
 from durable_context.control.overview import Overview
 from durable_context.control.pausing import Pausing
 from durable_context.control.status import StatusFilter, StatusPage
@@ -186,15 +192,35 @@ class TenantControl:
         overview = Overview(shared.pool, shared.tenant, self._policy)
         return await overview.page(conversation_id, only, limit, after)
 
-    async def compactions(self, limit: int = 20) -> tuple[Compaction, ...]:
+    async def compactions(
+        self,
+        limit: int = 20,
+        *,
+        begin: UUID | None = None,
+        status: CompactionStatus | None = None,
+        reason: Reason | TreeReason | None = None,
+    ) -> tuple[Compaction, ...]:
         """The newest compactions of all branches, newest first; also those that were skipped.
 
-        Raises InvalidArgument.
+        `begin`: older ones, from that with this id on. Raises InvalidArgument.
         """
         check_limit(limit)
-        return await CompactionHistory(self._resources.pool, self._resources.tenant).of_tenant(
-            limit
-        )
+        return await self._compactions.newest(limit, begin, status, reason)
+
+    async def compaction_totals(
+        self,
+        *,
+        status: CompactionStatus | None = None,
+        reason: Reason | TreeReason | None = None,
+    ) -> CompactionTotals:
+        """How many compactions of all branches there are, what they cost and what they save. Reads
+        them all. Raises InvalidArgument.
+        """
+        return await self._compactions.totals(status, reason)
+
+    @property
+    def _compactions(self) -> CompactionHistory:
+        return CompactionHistory(self._resources.pool, self._resources.tenant)
 
     @property
     def _pausing(self) -> Pausing:

@@ -50,7 +50,7 @@ async def prepare(
             if first and not prepared and state.head_turn == before:
                 prepared = first  # joined digests take less room than the newest headlines
     if isinstance(prepared, PreparedContext):
-        return prepared.loading_with(PartLoader(partial(_load, shared, request)))
+        return _loading(prepared, shared, request)
     shared.pending_events.add(
         request.branch_uuid,
         "over_budget",
@@ -58,6 +58,22 @@ async def prepare(
         {"limit": prepared.limit, "required": prepared.required, "smallest": prepared.smallest},
     )
     return prepared
+
+
+async def foresee(
+    shared: Resources, request: CompactionRequest, call: NextCall
+) -> PreparedContext | BudgetExceeded:
+    """What `prepare` would return now, for those who only look: a refusal leaves no event."""
+    _, prepared = await _prepared(shared, request, call)
+    if isinstance(prepared, PreparedContext):
+        return _loading(prepared, shared, request)
+    return prepared
+
+
+def _loading(
+    prepared: PreparedContext, shared: Resources, request: CompactionRequest
+) -> PreparedContext:
+    return prepared.loading_with(PartLoader(partial(_load, shared, request)))
 
 
 async def _prepared(
