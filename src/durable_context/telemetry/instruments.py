@@ -3,9 +3,11 @@
 Until a process sets a meter provider, each of these does nothing, in a tenth of a microsecond.
 """
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 
 from opentelemetry import metrics
+from opentelemetry.metrics import CallbackOptions, Observation
 
 SCOPE: Final = "durable_context"
 
@@ -99,4 +101,46 @@ summarizer_cost: Final = meter.create_counter(
     "durable_context.summarizer.cost",
     unit="USD",
     description="Price of summaries as far as it is known, by recipe",
+)
+
+
+class Lag(Protocol):
+    """How far all branches of a database are behind."""
+
+    @property
+    def branches(self) -> int: ...
+
+    @property
+    def turns(self) -> int: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+
+def observe_lag(read: Callable[[], Lag | None]) -> None:
+    """What `read` returns is what the lag is, whenever somebody looks; None: it is not known. Once
+    in a process.
+    """
+
+    def callback(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observed(_: CallbackOptions) -> Iterable[Observation]:
+            lag = read()
+            return () if lag is None else (Observation(getattr(lag, name)),)
+
+        return observed
+
+    for name, unit, description in _LAG:
+        meter.create_observable_gauge(
+            f"durable_context.lag.{name}", [callback(name)], unit, description
+        )
+
+
+_LAG: Final = (
+    ("branches", "{branch}", "Branches that are a segment or more behind"),
+    ("turns", "{turn}", "Turns that compaction is behind, of all branches"),
+    ("tokens", "{token}", "Tokens that compaction is behind, of all branches"),
+    ("seconds", "s", "How long the oldest of what is due has waited"),
 )
