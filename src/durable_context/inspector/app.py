@@ -25,7 +25,12 @@ from durable_context.errors import (
     InvalidTurn,
     UnknownBranch,
 )
-from durable_context.inspector import branch_page, branches_page
+from durable_context.inspector import (
+    branch_page,
+    branches_page,
+    compactions_page,
+    events_page,
+)
 from durable_context.inspector.changes import change_routes
 from durable_context.inspector.notes import Notes
 from durable_context.inspector.pages import Inspector, page
@@ -52,6 +57,9 @@ def make_app(inspected: Inspector, access: Access | None = None) -> ASGIApp:
         routes=[
             Route("/", branches_page.branches),
             Route("/branch", branch_page.branch),
+            Route("/branch/compactions", compactions_page.branch_compactions),
+            Route("/compactions", compactions_page.compactions),
+            Route("/branch/events", events_page.events),
             *(change_routes() if inspected.allow_changes else ()),
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],

@@ -1,10 +1,11 @@
 """How values look on pages: filters of the templates."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from durable_context.cli.output import visible
+from durable_context.cli.worth_view import price_text
 
 
 def number(value: float | None) -> str:
@@ -29,6 +30,25 @@ def turns(from_turn: int, to_turn: int) -> str:
     return f"turn {from_turn:,}" if from_turn == to_turn else f"turns {from_turn:,}–{to_turn:,}"
 
 
+def lasted(time: timedelta) -> str:
+    """`850 ms`, `4.2 s`, `12 min`."""
+    seconds = time.total_seconds()
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else ago(seconds)
+
+
+def signed(value: int) -> str:
+    return f"{value:+,}" if value else "0"
+
+
+def size(count: int) -> str:
+    """`12 B`, `3.4 kB`, `1.2 MB`."""
+    if count < 1_000:
+        return f"{count} B"
+    return f"{count / 1_000:,.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
+
+
 def text(value: object) -> str:
     """Characters that do not show, or that reorder what stands around them, as their escapes."""
     return visible(str(value))
@@ -40,4 +60,8 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "ago": ago,
     "turns": turns,
     "text": text,
+    "lasted": lasted,
+    "signed": signed,
+    "size": size,
+    "price": price_text,
 }
