@@ -50,6 +50,7 @@ from durable_context.prompts.preparing import NextCall, prepare
 from durable_context.prompts.processing import Processing, check_pipeline, check_pure
 from durable_context.resources import Resources
 from durable_context.stored_json import check_json_object
+from durable_context.telemetry.runtime import observed_compact, observed_prepare, observed_record
 from durable_context.tokens import token_counter
 from durable_context.turns.messages import exchanges, turn_messages, user_message_of
 from durable_context.turns.recorder import NewTurn, record
@@ -84,6 +85,7 @@ class Branch(BranchControl):
     def __repr__(self) -> str:
         return f"Branch({self.conversation_id!r}, {self.branch_id!r})"
 
+    @observed_prepare
     async def prepare(
         self,
         user_message: str | Mapping[str, Any] | Message | None,
@@ -123,6 +125,7 @@ class Branch(BranchControl):
         call = NextCall(message, waiting, budget, at_turn, vector, processing)
         return await prepare(self._resources, self._request("request"), call, within)
 
+    @observed_record
     async def record_turn(
         self,
         messages: Sequence[object],
@@ -226,6 +229,7 @@ class Branch(BranchControl):
             raise InvalidArgument("at_turn=None; a turn to go on from must be named")
         return await self.fork(branch_id or derived_id(self.branch_id, at_turn), at_turn=at_turn)
 
+    @observed_compact
     async def compact(
         self, *, focus: str | None = None, timeout: timedelta | float = 600
     ) -> CompactionResult:

@@ -33,6 +33,7 @@ from durable_context.database import Pool, acquired
 from durable_context.errors import ArtifactNotFound, InvalidArgument, UnknownBranch
 from durable_context.ids import OFFLOADED_HANDLE, check_ids
 from durable_context.models import Artifact
+from durable_context.telemetry.instruments import artifact_bytes
 from durable_context.tokens import TokenCounter
 
 LONGEST_MEDIA_TYPE: Final = 200
@@ -99,6 +100,7 @@ class ArtifactStore:
         put = dict(row)
         if put.pop("status") == "unknown_branch":
             raise UnknownBranch(f"there is no branch {branch_uuid} for this tenant")
+        artifact_bytes.add(kept.sizes[0], {"source": "put"})
         sha256 = kept.hashes[0].hex()
         return Artifact.model_validate(fields | put | {"source": "put", "sha256": sha256})
 

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
+from contextvars import Context
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from durable_context.compaction.bounds import bounded
@@ -19,6 +20,7 @@ from durable_context.contracts import (
 )
 from durable_context.contracts.rebuild import RebuildProgress, RebuildRequest, RebuildResult
 from durable_context.errors import DurableContextError
+from durable_context.telemetry.hints import Origin, hint_span, origin_here, resumed
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -36,11 +38,22 @@ PACE = 0.75
 """Share of the debounce between two hints for a branch: the second still finds the run delayed."""
 
 
-async def register_search_attributes(client: "Client") -> list[str]:
-    """Register what Temporal does not know yet, in the migration step. Returns what was missing."""
-    from durable_context.compaction import temporal_calls
+class WaitingHint(NamedTuple):
+    """`origin`: where the hint comes from, for traces."""
 
-    return await temporal_calls.register_search_attributes(client)
+    request: CompactionRequest
+    turn_no: int
+    debounce: timedelta
+    origin: Origin
+
+
+async def register_search_attributes(client: "Client") -> list[str]:
+    """Register what Temporal does not know yet, in the migration step. Returns what was missing and
+    is registered now.
+    """
+    from durable_context.compaction import search_attributes
+
+    return await search_attributes.register_search_attributes(client)
 
 
 class CompactionRequests:
@@ -61,31 +74,37 @@ class CompactionRequests:
         self._closed_until = 0.0
         self._is_down = False
         self._hinting: dict[UUID, asyncio.Task[None]] = {}
-        self._next: dict[UUID, tuple[CompactionRequest, int, timedelta]] = {}
+        self._next: dict[UUID, WaitingHint] = {}
         self._closing = asyncio.Event()
 
     def hint_later(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> None:
         """Hint in the background. Hints of a burst are paced, and the newest one is sent."""
         branch = request.branch_uuid
-        self._next[branch] = (request, turn_no, debounce)
+        before = self._next.get(branch)
+        origin = origin_here(before.origin if before else None)
+        self._next[branch] = WaitingHint(request, turn_no, debounce, origin)
         if branch not in self._hinting:
-            self._hinting[branch] = asyncio.create_task(self._hint_all(branch))
+            # In a context of its own: each hint brings that of the turn it is about.
+            self._hinting[branch] = asyncio.create_task(self._hint_all(branch), context=Context())
 
     async def hint(self, request: CompactionRequest, turn_no: int, debounce: timedelta) -> bool:
         """Tell Temporal of a committed turn, in half a second at most.
 
         False: it could not be told. Nothing is lost, compaction is late.
         """
-        if time.monotonic() < self._closed_until:
-            return False
-        try:
-            calls = await self._connected()
-            await asyncio.wait_for(calls.hint(request, turn_no, debounce), HINT_SECONDS)
-        except Exception as error:  # whatever it is, a turn is recorded and must not suffer
-            self._note_failure(error)
-            return False
-        self._note_success()
-        return True
+        with hint_span(request, turn_no) as told:
+            if time.monotonic() < self._closed_until:
+                return told.lost()
+            try:
+                calls = await self._connected()
+                started = await asyncio.wait_for(
+                    calls.hint(request, turn_no, debounce), HINT_SECONDS
+                )
+            except Exception as error:  # whatever it is, a turn is recorded and must not suffer
+                self._note_failure(error)
+                return told.lost(error)
+            self._note_success()
+            return told.sent(started)
 
     async def compact_now(self, request: CompactionRequest, timeout: timedelta) -> CompactionResult:
         """Compact all that is due, with the request's focus if it has one, and wait: `timeout` in
@@ -167,8 +186,9 @@ class CompactionRequests:
     async def _hint_all(self, branch: UUID) -> None:
         try:
             while (due := self._next.pop(branch, None)) is not None:
-                await self.hint(*due)
-                await self._pause(due[2] * PACE)
+                with resumed(due.origin):
+                    await self.hint(due.request, due.turn_no, due.debounce)
+                await self._pause(due.debounce * PACE)
         finally:
             del self._hinting[branch]
 

@@ -12,6 +12,8 @@ from durable_context.compaction.store import CompactionStore
 from durable_context.contracts import CompactionRequest
 from durable_context.errors import CompactionTimeout
 from durable_context.resources import Resources
+from durable_context.telemetry.runtime import tell_compaction
+from durable_context.telemetry.spans import COMPACT, OUTCOME, branch_attributes, say, span
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +54,11 @@ async def _compacted(
     due = await next_segment(store, head, request.policy)
     if not due or due[-1].turn_no > last_turn or head.is_paused:
         return head.checkpoint_turn > checkpoint_turn  # somebody else was faster
+    attributes = branch_attributes(request.branch_uuid, request.conversation)
     try:
-        await requests.compact_now(request, bound)
+        with span(COMPACT, attributes) as current:
+            result = await requests.compact_now(request, bound)
+            say(current, {OUTCOME: tell_compaction(current, result)})
     except Exception as error:  # whatever it is, the prompt is made of what there is
         logger.info("no compaction before the prompt: %s", str(error) or type(error).__name__)
     return True

@@ -22,6 +22,7 @@ from durable_context.errors import CompactionUnavailable
 from durable_context.looks.branch_looks import BranchLooks
 from durable_context.models import Checkpoint, Pause
 from durable_context.pins import Pin, PinStore, check_pinned_turn
+from durable_context.telemetry.runtime import observed_rebuild
 from durable_context.verification.findings import Verified
 from durable_context.verification.verifying import verify_branch
 
@@ -65,6 +66,7 @@ class BranchControl(BranchLooks, BranchHistory):
         requests = self._resources.requests
         return await requests.progress(self.branch_uuid) if requests is not None else None
 
+    @observed_rebuild
     async def rebuild(
         self,
         from_turn: int = 1,

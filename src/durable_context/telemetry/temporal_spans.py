@@ -8,15 +8,25 @@ from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanContext, Status, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes, AttributeValue
 from temporalio.contrib.opentelemetry import TracingInterceptor
 
+from durable_context.telemetry.spans import ERROR_TYPE
+
 SCOPE = "temporalio"
-ERROR_TYPE = "error.type"
 
 
 def tracing() -> TracingInterceptor:
-    return TracingInterceptor(_QuietTracer(trace.get_tracer(SCOPE)))
+    return _Tracing(_QuietTracer(trace.get_tracer(SCOPE)))
+
+
+class _Tracing(TracingInterceptor):
+    """Headers name the trace alone. Baggage, which is any text of the process's own, stays out."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__(tracer)
+        self.text_map_propagator = TraceContextTextMapPropagator()
 
 
 class _QuietTracer(Tracer):

@@ -14,6 +14,7 @@ from durable_context.policy import CompactionPolicy
 from durable_context.prompts.prepared import PreparedContext
 from durable_context.resources import Resources
 from durable_context.store import PromptRecord, Recorded
+from durable_context.telemetry.instruments import artifact_bytes
 from durable_context.tokens import token_counter
 from durable_context.turns.messages import characters
 from durable_context.turns.row import TurnRow, turn_row
@@ -66,6 +67,8 @@ async def record(
     if recorded.repeated:  # with the handles, and as the policy, of the first time
         known = await resources.store.turns(branch_uuid, recorded.turn_no, recorded.turn_no)
         return recorded, known[0].model_copy(update={"repeated": True})
+    if kept is not None:
+        artifact_bytes.add(sum(kept.sizes), {"source": "offloaded"})
     await learn(resources.pool, resources.tenant, new.prepared, new.usage)
     return recorded, _turn(new, row, recorded)
 
