@@ -138,6 +138,7 @@ class BranchStore:
             rows = await connection.fetch(
                 "select b.conversation_id, b.branch_id, b.branch_uuid, p.branch_id as parent_id,"
                 " b.fork_turn, b.head_turn, b.checkpoint_turn, b.created_at, b.last_turn_at,"
+                " b.head_tokens, b.checkpoint_tokens,"
                 " b.paused_at, b.paused_because, t.paused_at as tenant_paused_at,"
                 " t.paused_because as tenant_paused_because"
                 " from durable_context.branches b"

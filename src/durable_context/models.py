@@ -238,7 +238,8 @@ class Pause(Value):
 
 class BranchInfo(Value):
     """A branch in the tree of its conversation. `parent_id` and `fork_turn` are None for a root.
-    While there is one of `pauses`, nothing of it is compacted.
+    While there is one of `pauses`, nothing of it is compacted. `head_tokens` and
+    `checkpoint_tokens` are those of all turns up to these, as they were recorded.
     """
 
     conversation_id: str
@@ -251,6 +252,8 @@ class BranchInfo(Value):
     created_at: datetime
     last_turn_at: datetime | None
     pauses: tuple[Pause, ...] = ()
+    head_tokens: int = 0
+    checkpoint_tokens: int = 0
 
 
 class Lag(Value):

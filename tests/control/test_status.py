@@ -103,6 +103,35 @@ async def test_a_fork_has_the_lag_of_what_it_inherits(client: ContextClient, poo
     assert idea.lag.seconds > 0 and idea.balance == 0
 
 
+async def test_a_long_tail_is_not_read_whole(client: ContextClient) -> None:
+    branch = await client.open_branch("long")
+    await record(branch, 230)
+    found = await only(client, "long")
+    exact = (await branch.inspect()).lag
+    assert found.is_behind and found.lag.turns == exact.turns == 228
+    assert found.lag.tokens == pytest.approx(exact.tokens, rel=0.02)
+    assert 0 < found.lag.seconds < exact.seconds + 60
+
+
+async def test_conversations_are_found_by_how_their_ids_begin(client: ContextClient) -> None:
+    for name in ("order-1", "order-2", "order-10", "Order-1", "50%_off", "a\\b"):
+        await record(await client.open_branch(name), 1)
+    for beginning, found in (
+        ("order-1", {"order-1", "order-10"}),
+        ("order", {"order-1", "order-2", "order-10"}),
+        ("50%", {"50%_off"}),
+        ("a\\", {"a\\b"}),
+        ("_", set[str]()),
+    ):
+        page = await client.status(beginning=beginning)
+        assert {one.conversation_id for one in page.branches} == found
+        assert page.totals is not None and page.totals.branches == len(found)
+    with pytest.raises(InvalidId):
+        await client.status(beginning="\ud800")
+    with pytest.raises(InvalidArgument, match="one of them"):
+        await client.status(beginning="a", conversation_id="a")
+
+
 async def test_those_furthest_behind_come_first_page_by_page(client: ContextClient) -> None:
     for turns in (3, 9, 20, 14, 2):
         await record(await client.open_branch(f"of {turns}"), turns)

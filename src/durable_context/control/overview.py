@@ -21,12 +21,13 @@ from durable_context.control.pausing import pauses_of
 from durable_context.control.status import BranchStatus, StatusFilter, StatusPage, StatusTotals
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import InvalidArgument
-from durable_context.models import Compaction
+from durable_context.models import Compaction, Lag
 from durable_context.policy import CompactionPolicy
 
-# $1 tenant, $2 conversation or null, $3 keep_raw_turns, $4 segment_turns, $5 segment_tokens,
-# $6 run_raw_tokens. The lag's share of the tail is taken for its share of the tail's tokens; of an
-# open run as many stay raw as policy says. `segments`: how many the lag would fill.
+# $1 tenant, $2 conversation, or how its id begins, or null, $3 keep_raw_turns, $4 segment_turns,
+# $5 segment_tokens, $6 run_raw_tokens. The lag's share of the tail is taken for its share of the
+# tail's tokens; of an open run as many stay raw as policy says. `segments`: how many the lag would
+# fill.
 _JUDGED = """
 with tail as not materialized (
     select b.*, t.paused_at as tenant_paused_at, t.paused_because as tenant_paused_because,
@@ -36,7 +37,7 @@ with tail as not materialized (
             - case when b.open_run_turn is null then 0 else $6::integer end as free_tokens
     from durable_context.branches b
     left join durable_context.tenants t on t.tenant = b.tenant
-    where b.tenant = $1 and ($2::text is null or b.conversation_id = $2)
+    where b.tenant = $1 and ($2::text is null or {named})
 ),
 lagging as not materialized (
     select t.*, case when t.free_tokens > 0 then t.tail_turns else 0 end as lag_turns,
@@ -50,6 +51,8 @@ judged as not materialized (
     from lagging l
 )
 """
+_NAMED: Final = "b.conversation_id = $2"
+_BEGINNING: Final = "pg_catalog.starts_with(b.conversation_id, $2)"
 _FAILED = """
 select f.branch_uuid from durable_context.compactions f
 where f.tenant = $1 and f.status = 'failed' and not exists (
@@ -71,6 +74,8 @@ _FILTERS: Final[dict[StatusFilter | None, str]] = {
     "paused": _PAUSED,
 }
 # $7 and $8: where the last page ended. What is looked up elsewhere is so for a page alone.
+LOOKED_AT: Final = 100
+"""Turns at each end of a tail that are read: a segment has no more."""
 _PAGE = """
 , page as materialized (
     select j.* from judged j
@@ -79,8 +84,8 @@ _PAGE = """
     order by j.segments desc, j.branch_uuid limit $9
 )
 select p.conversation_id, p.branch_id, p.branch_uuid, p.head_turn, p.checkpoint_turn, p.segments,
-    p.open_run_turn, p.last_turn_at, p.paused_at, p.paused_because, p.tenant_paused_at,
-    p.tenant_paused_because, (
+    p.lag_turns, p.lag_tokens, p.open_run_turn, p.last_turn_at, p.paused_at, p.paused_because,
+    p.tenant_paused_at, p.tenant_paused_because, (
         select count(*) from durable_context.pins n
         where n.tenant = $1 and n.branch_uuid = p.branch_uuid
     ) as pins, (
@@ -103,27 +108,29 @@ from page p, lateral (
 ) w
 order by p.segments desc, p.branch_uuid
 """
-_TAILS = """
+# Of a long tail what says how long it has waited and whether it is due; its size is estimated.
+_TAILS = f"""
 select p.branch_uuid, t.turn_no, t.stored_tokens, t.raw_tokens, t.recorded_at
 from unnest($2::uuid[], $3::integer[], $4::integer[]) p (branch_uuid, checkpoint_turn, head_turn)
 join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = p.branch_uuid
     and t.turn_no > p.checkpoint_turn and t.turn_no <= p.head_turn
+    and (t.turn_no <= p.checkpoint_turn + {LOOKED_AT} or t.turn_no > p.head_turn - {LOOKED_AT})
 order by p.branch_uuid, t.turn_no
 """
-_TOTALS = f"""
+_TOTALS = """
 , compacted as materialized (
-    select coalesce(sum({BALANCE}), 0)::bigint as balance, coalesce(sum(c.price), 0) as price,
+    select coalesce(sum({balance}), 0)::bigint as balance, coalesce(sum(c.price), 0) as price,
         count(*) - count(c.price) as unpriced
     from durable_context.branches b join durable_context.compactions c
         on c.tenant = b.tenant and c.branch_uuid = b.branch_uuid
-    where b.tenant = $1 and ($2::text is null or b.conversation_id = $2)
+    where b.tenant = $1 and ($2::text is null or {named})
 )
 select s.*, w.* from compacted w, (
     select count(*) as branches, coalesce(sum(j.head_turn), 0)::bigint as turns,
         count(*) filter (where j.segments >= 1) as behind,
-        count(*) filter (where j.branch_uuid in ({_RUNNING})) as running,
-        count(*) filter (where j.branch_uuid in ({_FAILED})) as failed,
-        count(*) filter (where {_PAUSED}) as paused,
+        count(*) filter (where j.branch_uuid in ({running})) as running,
+        count(*) filter (where j.branch_uuid in ({failed})) as failed,
+        count(*) filter (where {paused}) as paused,
         coalesce(sum(j.lag_turns), 0)::bigint as lag_turns,
         coalesce(sum(j.lag_tokens), 0)::bigint as lag_tokens
     from judged j
@@ -152,13 +159,19 @@ class Overview:
         only: StatusFilter | None,
         limit: int,
         after: str | None,
+        *,
+        beginning: str | None = None,
     ) -> StatusPage:
-        """Raises InvalidArgument where `only` or `after` is none of ours."""
+        """`beginning`: of those conversations whose ids begin so. Raises InvalidArgument where
+        `only` or `after` is none of ours.
+        """
         if only not in _FILTERS:
             allowed = ", ".join(repr(name) for name in _FILTERS if name)
             raise InvalidArgument(f"only={only!r:.80}; allowed are {allowed}")
-        statement = _JUDGED + _PAGE.format(filter=_FILTERS[only], balance=BALANCE)
-        judged_by, place = self._judged_by(conversation_id), _place(after)
+        named = _NAMED if beginning is None else _BEGINNING
+        judged = _JUDGED.format(named=named)
+        statement = judged + _PAGE.format(filter=_FILTERS[only], balance=BALANCE)
+        judged_by, place = self._judged_by(beginning or conversation_id), _place(after)
         async with acquired(self._pool) as connection, connection.transaction():
             # Compiling the statement would take longer than it does.
             await connection.execute("set local jit = off")
@@ -167,7 +180,7 @@ class Overview:
             tails = await self._tails(connection, rows[:limit])
             totals = None
             if after is None:
-                totals = await connection.fetchrow(_JUDGED + _TOTALS, *judged_by)
+                totals = await connection.fetchrow(judged + _totals(named), *judged_by)
         shown = rows[:limit]
         return StatusPage(
             branches=tuple(
@@ -231,7 +244,7 @@ def _status(
         branch_uuid=row["branch_uuid"],
         head_turn=row["head_turn"],
         checkpoint_turn=row["checkpoint_turn"],
-        lag=lag_of(tail, row["open_run_turn"], policy, sizes),
+        lag=_lag(row, tail, lag_of(tail, row["open_run_turn"], policy, sizes)),
         is_behind=is_due(sizes, row["open_run_turn"], policy),
         last_turn_at=row["last_turn_at"],
         pauses=pauses_of(pauses),
@@ -240,6 +253,19 @@ def _status(
         failed=compactions.get(row["failed_id"]),
         balance=row["balance"],
         price=row["price"],
+    )
+
+
+def _lag(row: asyncpg.Record, tail: Sequence[_TailTurn], seen: Lag) -> Lag:
+    """That of a tail that was read whole; else by the figures of the branch."""
+    if len(tail) == row["head_turn"] - row["checkpoint_turn"]:
+        return seen
+    return Lag(turns=row["lag_turns"], tokens=row["lag_tokens"], seconds=seen.seconds)
+
+
+def _totals(named: str) -> str:
+    return _TOTALS.format(
+        named=named, balance=BALANCE, running=_RUNNING, failed=_FAILED, paused=_PAUSED
     )
 
 

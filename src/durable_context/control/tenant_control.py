@@ -174,12 +174,13 @@ class TenantControl:
         self,
         *,
         conversation_id: str | None = None,
+        beginning: str | None = None,
         only: StatusFilter | None = None,
         limit: int = 100,
         after: str | None = None,
     ) -> StatusPage:
-        """The tenant's branches, or those of one conversation, by how far compaction is behind by
-        the client's policy, the furthest first.
+        """The tenant's branches, or those of one conversation, or of those whose ids have this
+        `beginning`, by how far compaction is behind by the client's policy, the furthest first.
 
         `after` is that of the page before; a branch that moves meanwhile may be missed or come
         twice. A page looks at all branches, 0.2 s for 100,000, and the totals, which come with the
@@ -188,9 +189,13 @@ class TenantControl:
         check_limit(limit)
         if conversation_id is not None:
             check_ids(conversation_id=conversation_id)
+        if beginning is not None:
+            check_ids(beginning=beginning)
+        if conversation_id is not None and beginning is not None:
+            raise InvalidArgument("conversation_id and beginning: name one of them")
         shared = self._resources
         overview = Overview(shared.pool, shared.tenant, self._policy)
-        return await overview.page(conversation_id, only, limit, after)
+        return await overview.page(conversation_id, only, limit, after, beginning=beginning)
 
     async def compactions(
         self,
