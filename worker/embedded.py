@@ -12,7 +12,8 @@ from rich.console import Console
 from temporalio.client import Client
 
 from durable_context.artifacts.object_store import URL_VARIABLE
-from durable_context.compaction.temporal_calls import connect, register_search_attributes
+from durable_context.compaction.search_attributes import register_search_attributes
+from durable_context.compaction.temporal_calls import connect
 from durable_context.migrations import migrate
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.data_directory import DataDirectory

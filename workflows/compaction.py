@@ -3,6 +3,7 @@
 All state is in PostgreSQL. What the run holds is only what was asked of it since it started.
 """
 
+import asyncio
 import contextlib
 from uuid import UUID
 
@@ -18,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
         COMPACT_NOW,
         COMPACTION_FAILED,
         COMPACTION_WORKFLOW,
+        NOTHING_SPENT,
         PROGRESS,
         STALE_PLAN,
         TURN_COMMITTED,
@@ -33,7 +35,7 @@ with workflow.unsafe.imports_passed_through():
         TurnHint,
     )
     from workflows import steps
-    from workflows.details import progress_text, reason_of, type_of, work_text
+    from workflows.details import compaction_details, reason_of, type_of, work_text
 
 # Each plan that was overtaken means that somebody else got further. More in a row mean a bug.
 PLANS_PER_PASS = 5
@@ -59,31 +61,43 @@ class Compaction:
         self._focused = request.pending if request.focus_id else 0
         self._looks = 0
         self._is_ending = False
+        self._began = workflow.now()
         self._phase = "starting"
+        self._made: list[SummarizeResult] = []
         self._failure: str | None = None
         self._result = CompactionResult(
-            passes=0, checkpoint_turn=0, tokens_before=0, tokens_after=0
+            passes=0, checkpoint_turn=0, tokens_before=0, tokens_after=0, spending=NOTHING_SPENT
         )
 
     @workflow.run
     async def run(self, request: CompactionRequest) -> CompactionResult:
         try:
             await self._compact_all()
+        except asyncio.CancelledError:
+            self._show(f"canceled: {self._phase}")
+            raise
         except ActivityError as error:
             self._failure = reason_of(error)
-            self._show(f"failed while {self._phase}: {self._failure}")
+            end = "canceled" if is_cancelled_exception(error) else "failed"
+            self._show(f"{end}: {self._phase}: {self._failure}")
             await workflow.wait_condition(workflow.all_handlers_finished)
             if is_cancelled_exception(error):
                 raise
             raise ApplicationError(self._failure, type=COMPACTION_FAILED) from error
-        self._show("done")
+        self._show("paused" if self._result.paused else "done")
         return self._result
 
-    @workflow.signal(name=TURN_COMMITTED, description="A turn was committed: look again")
+    @workflow.signal(
+        name=TURN_COMMITTED, description="A turn was committed: look again whether a segment is due"
+    )
     def turn_committed(self, hint: TurnHint) -> None:
         self._requested += 1
 
-    @workflow.update(name=COMPACT_NOW, description="Compact what is due now, and wait for it")
+    @workflow.update(
+        name=COMPACT_NOW,
+        description="Compact all that is due, without waiting for more turns; answers when it is"
+        " done. Needs no input",
+    )
     async def compact_now(self, asked: CompactNow | None = None) -> CompactionResult:
         self._requested += 1
         mine = self._urgent = self._requested
@@ -96,7 +110,7 @@ class Compaction:
             raise ApplicationError(self._failure, type=COMPACTION_FAILED, non_retryable=True)
         return self._result.model_copy(update={"more": self._covered < mine})
 
-    @workflow.query(name=PROGRESS, description="Phase, passes, checkpoint")
+    @workflow.query(name=PROGRESS, description="Phase, segments compacted, checkpoint")
     def progress(self) -> CompactionProgress:
         return CompactionProgress(
             phase=self._phase,
@@ -141,10 +155,12 @@ class Compaction:
         debounce = self._request.policy.debounce
         if not self._looks or not debounce or self._urgent > self._covered:
             return
-        self._phase = "settling"
+        self._show("settling")
         with contextlib.suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: self._urgent > self._covered, timeout=debounce, timeout_summary="settle"
+                lambda: self._urgent > self._covered,
+                timeout=debounce,
+                timeout_summary="wait for more turns of the same burst",
             )
 
     async def _compact_due(self) -> None:
@@ -159,6 +175,7 @@ class Compaction:
         """One pass. True: another segment is due."""
         overtaken = 0
         while True:
+            self._made = []
             self._show("planning")
             plan = await steps.plan(self._request, self._focus)
             if plan.artifacts:
@@ -210,7 +227,8 @@ class Compaction:
         one: the leaf, which ends the lag, is published without it.
         """
         leaf, *merges = plan.nodes
-        made = [await self._node(plan, compaction_id, leaf, [])]
+        made = self._made = []
+        made.append(await self._node(plan, compaction_id, leaf, made))
         for node in merges:
             try:
                 merged = await self._node(plan, compaction_id, node, made)
@@ -253,6 +271,7 @@ class Compaction:
             recipe=made[0].recipe,
             made_by=made[0].made_by,
             attempts=self._result.attempts + sum(node.attempts for node in made),
+            spending=self._result.spending.plus(committed.spending),
         )
 
     def _count(self, batch: ArtifactsResult) -> None:
@@ -264,4 +283,6 @@ class Compaction:
 
     def _show(self, phase: str, plan: Plan | None = None) -> None:
         self._phase = phase
-        workflow.set_current_details(progress_text(phase, self._result, plan))
+        elapsed = workflow.now() - self._began
+        text = compaction_details(phase, self._request, self._result, plan, self._made, elapsed)
+        workflow.set_current_details(text)

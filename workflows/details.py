@@ -1,46 +1,130 @@
-"""What operators read in Temporal: ranges, counts and reasons, never content."""
+"""What operators read in Temporal: ranges, counts and reasons, never content. Details are Markdown:
+the phase, then a table.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from durable_context.contracts import CompactionResult, NodeRange, Plan
-    from durable_context.contracts.rebuild import RebuildPlan, RebuildRequest, RebuildResult
+    from durable_context.contracts import (
+        CompactionRequest,
+        CompactionResult,
+        NodeRange,
+        Plan,
+        Spending,
+        SummarizeResult,
+    )
+
+# Temporal refuses a summary that is too long, and with it the whole workflow task.
+RECIPE_CHARACTERS = 60
+
+Row = tuple[str, str]
+"""Without a value it is left out."""
 
 
 def turns_text(from_turn: int, to_turn: int) -> str:
-    return f"turns {from_turn}\u2013{to_turn}"
+    return f"turns {from_turn}–{to_turn}"
+
+
+def recipe_text(recipe: str) -> str:
+    """` with …`; nothing where it is not known, as in histories of older versions."""
+    if len(recipe) > RECIPE_CHARACTERS:
+        recipe = f"{recipe[:RECIPE_CHARACTERS]}…"
+    return f" with {recipe}" if recipe else ""
 
 
 def work_text(node: NodeRange, plan: Plan) -> str:
-    turns = turns_text(node.from_turn, node.to_turn)
+    turns, recipe = turns_text(node.from_turn, node.to_turn), recipe_text(plan.recipe)
     if node.level:
-        return f"merge {turns} (level {node.level})"
-    return f"summarize {turns} ({plan.tokens_before:,} tokens)"
+        return f"merge {turns}{recipe} (level {node.level})"
+    return f"summarize {turns}{recipe}, {plan.tokens_before:,} tokens"
 
 
 def artifacts_text(plan: Plan) -> str:
-    return f"summarize artifacts ({plan.artifacts:,} due)"
+    return f"summarize artifacts{recipe_text(plan.recipe)}, {plan.artifacts:,} due"
 
 
-def progress_text(phase: str, result: CompactionResult, plan: Plan | None) -> str:
-    """Markdown. The last segment's figures stay in view while the next one is worked on."""
-    lines = [f"**{phase}**"]
-    if plan is not None and plan.nodes:
-        lines.append(f"- now: {turns_text(plan.turns.from_turn, plan.turns.to_turn)}")
-    if plan is not None and plan.artifacts:
-        lines.append(f"- artifacts: {plan.artifacts:,} due")
-    if result.passes:
-        lines += [
-            f"- last: {turns_text(result.from_turn, result.checkpoint_turn)},"
-            f" {result.tokens_before:,} \u2192 {result.tokens_after:,} tokens",
-            f"- recipe: {result.recipe}; made by: {result.made_by}",
-            f"- passes: {result.passes}; attempts: {result.attempts}; degraded: {result.degraded}",
-        ]
-    if result.artifacts:
-        lines.append(f"- artifacts summarized: {result.artifacts:,}")
-    lines.append(f"- checkpoint: turn {result.checkpoint_turn}")
-    return "\n".join(lines)
+def details(phase: str, rows: Sequence[Row]) -> str:
+    """The first row is the head of the table."""
+    shown = [f"| {name} | {_cell(value)} |" for name, value in rows if value]
+    return "\n".join([f"**{_cell(phase)}**", "", shown[0], "|:--|:--|", *shown[1:]])
+
+
+def compaction_details(
+    phase: str,
+    request: CompactionRequest,
+    result: CompactionResult,
+    plan: Plan | None,
+    made: Sequence[SummarizeResult],
+    elapsed: timedelta,
+) -> str:
+    """The last segment's figures stay in view while the next one is worked on."""
+    now: list[Row] = [] if plan is None else _segment_rows(plan, made)
+    last: list[Row] = _result_rows(result) if result.passes else []
+    rows: list[Row] = [
+        ("asked for by", request.reason),
+        *now,
+        *last,
+        ("artifacts summarized", _count(result.artifacts)),
+        ("checkpoint", f"turn {result.checkpoint_turn}"),
+        ("elapsed", duration_text(elapsed)),
+    ]
+    return details(phase, rows)
+
+
+def _segment_rows(plan: Plan, made: Sequence[SummarizeResult]) -> list[Row]:
+    """Of what is worked on."""
+    turns = turns_text(plan.turns.from_turn, plan.turns.to_turn) if plan.nodes else ""
+    return [
+        ("now", turns),
+        ("tokens of these", _count(plan.tokens_before)),
+        ("nodes made", f"{len(made)} of {len(plan.nodes)}" if plan.nodes else ""),
+        ("attempts at these", _count(sum(node.attempts for node in made))),
+        ("degraded of these", _count(sum(node.degraded for node in made))),
+        ("artifacts due", _count(plan.artifacts)),
+        ("asked", plan.recipe),
+    ]
+
+
+def _result_rows(result: CompactionResult) -> list[Row]:
+    made_by = result.made_by if result.made_by != result.recipe else ""
+    return [
+        ("last segment", turns_text(result.from_turn, result.checkpoint_turn)),
+        ("its tokens", f"{result.tokens_before:,} → {result.tokens_after:,}"),
+        ("recipe", result.recipe),
+        ("made by", made_by),
+        ("segments", f"{result.passes:,}"),
+        ("attempts", f"{result.attempts:,}"),
+        ("degraded", f"{result.degraded:,}"),
+        *spending_rows(result.spending),
+    ]
+
+
+def spending_rows(spending: Spending) -> list[Row]:
+    return [
+        ("models read, wrote", f"{spending.input_tokens:,}, {spending.output_tokens:,} tokens"),
+        ("cost", "not known" if spending.price is None else f"${spending.price:.4f}"),
+    ]
+
+
+def duration_text(duration: timedelta) -> str:
+    seconds = duration.total_seconds()
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _count(count: int) -> str:
+    return f"{count:,}" if count else ""
+
+
+def _cell(text: str) -> str:
+    """One line, that neither ends a cell nor is read as HTML."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def type_of(error: ActivityError) -> str | None:
@@ -53,19 +137,3 @@ def reason_of(error: ActivityError) -> str:
     if isinstance(cause, ApplicationError):
         return f"{error.activity_type}: {cause.type}: {cause.message}"
     return f"{error.activity_type}: {cause or error.message}"
-
-
-def rebuild_text(
-    phase: str, request: RebuildRequest, result: RebuildResult, plan: RebuildPlan | None
-) -> str:
-    lines = [f"**{phase}** ({request.reason})"]
-    if plan is not None and plan.nodes:
-        lines.append(f"- now: {len(plan.nodes)} nodes of level {plan.level}; {plan.left:,} left")
-    lines += [
-        f"- replaced: {result.replaced:,}; merged: {result.merged:,}",
-        f"- could not pay: {result.skipped:,}; could not be made: {result.degraded:,}",
-        f"- read: {result.tokens_read:,} tokens"
-        + (f" of {request.max_tokens:,}" if request.max_tokens else ""),
-        f"- checkpoint: turn {result.checkpoint_turn}",
-    ]
-    return "\n".join(lines)

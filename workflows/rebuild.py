@@ -14,8 +14,10 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from durable_context.contracts import (
         COMPACTION_FAILED,
+        NOTHING_SPENT,
         PROGRESS,
         STALE_PLAN,
+        Spending,
         SummarizeResult,
         TurnRange,
     )
@@ -29,7 +31,8 @@ with workflow.unsafe.imports_passed_through():
         ReplaceResult,
     )
     from workflows import rebuild_steps, steps
-    from workflows.details import reason_of, rebuild_text, type_of
+    from workflows.details import reason_of, type_of
+    from workflows.tree_details import rebuild_details
 
 AT_ONCE = 5
 """Nodes that are made at a time."""
@@ -49,6 +52,7 @@ class _Made(NamedTuple):
     drafts: list[UUID]
     failed: list[UUID]
     tokens: int
+    spending: Spending = NOTHING_SPENT
 
 
 @workflow.defn(name=REBUILD_WORKFLOW)
@@ -57,6 +61,7 @@ class Rebuild:
     def __init__(self, request: RebuildRequest) -> None:
         self._request = request
         self._result = request.so_far
+        self._began = workflow.now()
         self._phase = "starting"
         self._left = 0
         self._in_vain = 0
@@ -69,8 +74,12 @@ class Rebuild:
                 if not await self._batch():
                     self._show(self._end())
                     return self._result
+        except asyncio.CancelledError:
+            self._show(f"canceled: {self._phase}")
+            raise
         except ActivityError as error:
-            self._show(f"failed while {self._phase}: {reason_of(error)}")
+            end = "canceled" if is_cancelled_exception(error) else "failed"
+            self._show(f"{end}: {self._phase}: {reason_of(error)}")
             if is_cancelled_exception(error):
                 raise
             raise ApplicationError(reason_of(error), type=COMPACTION_FAILED) from error
@@ -100,6 +109,7 @@ class Rebuild:
         if not made.drafts and not made.failed:
             return self._note_overtaken()
         self._count(tokens_read=made.tokens, degraded=len(made.failed))
+        self._spend(made.spending)
         self._request = self._request.model_copy(
             update={"spent": self._request.spent + made.tokens}
         )
@@ -116,7 +126,7 @@ class Rebuild:
         async def make(node: PlannedNode) -> SummarizeResult | ActivityError:
             async with places:
                 try:
-                    return await rebuild_steps.make(self._request, plan.level, node)
+                    return await rebuild_steps.make(self._request, plan, node)
                 except ActivityError as error:
                     if is_cancelled_exception(error):
                         raise
@@ -128,7 +138,10 @@ class Rebuild:
         ):
             if isinstance(result, SummarizeResult):
                 made.drafts.append(result.summary_id)
-                made = made._replace(tokens=made.tokens + result.tokens_before)
+                made = made._replace(
+                    tokens=made.tokens + result.tokens_before,
+                    spending=made.spending.plus(result.spending),
+                )
             elif type_of(result) != STALE_PLAN:
                 workflow.logger.warning("a node stays as it is: %s", reason_of(result))
                 made.failed.append(node.compaction_id)
@@ -146,6 +159,7 @@ class Rebuild:
             return
         self._in_vain = 0
         self._count(replaced=replaced.replaced, merged=replaced.merged)
+        self._spend(replaced.spending)
         found = {"checkpoint_turn": replaced.checkpoint_turn}
         self._result = self._result.model_copy(update=found)
         if made.drafts:
@@ -168,6 +182,7 @@ class Rebuild:
         self._in_vain += 1
         if self._in_vain == LOOKS_IN_VAIN:
             message = f"{LOOKS_IN_VAIN} batches in a row were overtaken"
+            self._show(f"failed: {message}")
             raise ApplicationError(message, type=COMPACTION_FAILED)
         return True
 
@@ -194,7 +209,12 @@ class Rebuild:
         counted = {name: getattr(self._result, name) + count for name, count in more.items()}
         self._result = self._result.model_copy(update=counted)
 
+    def _spend(self, more: Spending) -> None:
+        spending = {"spending": self._result.spending.plus(more)}
+        self._result = self._result.model_copy(update=spending)
+
     def _show(self, phase: str, plan: RebuildPlan | None = None) -> None:
         self._phase = phase
-        text = rebuild_text(phase, self._request, self._result, plan)
+        elapsed = workflow.now() - self._began
+        text = rebuild_details(phase, self._request, self._result, plan, elapsed)
         workflow.set_current_details(text)

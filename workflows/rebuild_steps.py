@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
         ReplaceResult,
     )
     from workflows import steps
-    from workflows.details import turns_text
+    from workflows.tree_details import node_text
 
 
 async def plan(request: RebuildRequest) -> RebuildPlan:
@@ -29,14 +29,15 @@ async def plan(request: RebuildRequest) -> RebuildPlan:
         start_to_close_timeout=steps.DATABASE_STEP_TIMEOUT,
         schedule_to_close_timeout=steps.DATABASE_STEP_GIVEN_UP_AFTER,
         retry_policy=steps.DATABASE_RETRIES,
+        summary="plan the next batch",
     )
 
 
-async def make(request: RebuildRequest, level: int, planned: PlannedNode) -> SummarizeResult:
+async def make(request: RebuildRequest, plan: RebuildPlan, planned: PlannedNode) -> SummarizeResult:
     """A merge may degrade, which is better than none. What there is already is not replaced by
     less.
     """
-    node = NodeRange(level=level, from_turn=planned.from_turn, to_turn=planned.to_turn)
+    node = NodeRange(level=plan.level, from_turn=planned.from_turn, to_turn=planned.to_turn)
     asked = SummarizeRequest(
         tenant=request.tenant,
         branch_uuid=request.branch_uuid,
@@ -47,7 +48,7 @@ async def make(request: RebuildRequest, level: int, planned: PlannedNode) -> Sum
         may_degrade=request.reason == "merge",
         summarizers=request.summarizers,
     )
-    text = f"level {level}, {turns_text(node.from_turn, node.to_turn)} ({planned.tokens:,} tokens)"
+    text = node_text(node, plan.recipe, planned.tokens)
     return await steps.make_node(asked, request.summary_task_queue, text)
 
 
@@ -66,5 +67,5 @@ async def replace(request: RebuildRequest, drafts: list[UUID], failed: list[UUID
         start_to_close_timeout=steps.DATABASE_STEP_TIMEOUT,
         schedule_to_close_timeout=steps.DATABASE_STEP_GIVEN_UP_AFTER,
         retry_policy=steps.DATABASE_RETRIES,
-        summary=f"replace {len(drafts)} nodes",
+        summary=f"publish {len(drafts)} nodes",
     )

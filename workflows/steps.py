@@ -66,6 +66,7 @@ async def plan(request: CompactionRequest, focus_id: UUID | None) -> Plan:
         start_to_close_timeout=DATABASE_STEP_TIMEOUT,
         schedule_to_close_timeout=DATABASE_STEP_GIVEN_UP_AFTER,
         retry_policy=DATABASE_RETRIES,
+        summary="plan the next segment",
     )
 
 

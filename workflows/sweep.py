@@ -4,6 +4,7 @@ Where the time of a sweep is over it ends with its position, and the schedule's 
 from there, so that the last branches get their turn however many there are before them.
 """
 
+import asyncio
 from datetime import timedelta
 
 from temporalio import workflow
@@ -11,6 +12,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from durable_context.contracts import PROGRESS
     from durable_context.contracts.sweep import (
         DAMAGE_FOUND,
         SWEEP,
@@ -22,6 +24,7 @@ with workflow.unsafe.imports_passed_through():
         SweepResult,
     )
     from workflows.details import reason_of
+    from workflows.tree_details import sweep_details
 
 # Bounds histories: an activity takes its place in one about six times.
 STEPS_PER_RUN = 100
@@ -34,20 +37,37 @@ RETRIES = RetryPolicy(
 
 @workflow.defn(name=SWEEP_WORKFLOW)
 class Sweep:
+    @workflow.init
+    def __init__(self, request: SweepRequest) -> None:
+        self._request = request
+        self._position = request.position
+
+    @workflow.query(name=PROGRESS, description="Branches looked at so far, and the key it is at")
+    def progress(self) -> SweepPosition:
+        return self._position
+
     @workflow.run
     async def run(self, request: SweepRequest) -> SweepResult:
         if request.started_at is None:
             request = _begun(request)
-        _show(request, request.position)
+        self._request, self._position = request, request.position
+        self._show("sweeping")
         try:
             position = await self._sweep(request)
+        except asyncio.CancelledError:
+            self._show("canceled")
+            raise
         except ActivityError as error:
+            end = "canceled" if is_cancelled_exception(error) else "failed"
+            self._show(f"{end}: {reason_of(error)}")
             if is_cancelled_exception(error):
                 raise
             raise ApplicationError(reason_of(error), type=SWEEP_FAILED) from error
         left_at = "" if position.is_done else position.after
         if request.kind == "verify" and (damage := _damage(position.counts)):
+            self._show(f"damage found: {damage}")
             raise ApplicationError(damage, position.counts, left_at, type=DAMAGE_FOUND)
+        self._show("time is over: the next sweep goes on" if left_at else "done")
         return SweepResult(kind=request.kind, counts=position.counts, left_at=left_at)
 
     async def _sweep(self, request: SweepRequest) -> SweepPosition:
@@ -56,10 +76,17 @@ class Sweep:
         until = request.started_at + request.longest
         for _ in range(STEPS_PER_RUN):
             position = await _step(request.model_copy(update={"position": position}))
-            _show(request, position)
+            self._position = position
+            self._show("sweeping")
             if position.is_done or workflow.now() >= until:
                 return position
+        self._show("continued in another run")
         workflow.continue_as_new(request.model_copy(update={"position": position}))
+
+    def _show(self, phase: str) -> None:
+        request = self._request
+        elapsed = workflow.now() - (request.started_at or workflow.now())
+        workflow.set_current_details(sweep_details(phase, request, self._position, elapsed))
 
 
 def _begun(request: SweepRequest) -> SweepRequest:
@@ -97,17 +124,5 @@ async def _step(request: SweepRequest) -> SweepPosition:
         start_to_close_timeout=STEP_TIMEOUT,
         heartbeat_timeout=request.policy.worker_lost_after,
         retry_policy=RETRIES,
-        summary=f"{request.kind}, after {request.position.counts.scanned:,}",
+        summary=f"{request.kind} sweep, {request.position.counts.scanned:,} branches done",
     )
-
-
-def _show(request: SweepRequest, position: SweepPosition) -> None:
-    lines = [f"**{request.kind}** {'done' if position.is_done else 'sweeping'}"]
-    lines += [f"- {name}: {count:,}" for name, count in _figures(position.counts).items()]
-    workflow.set_current_details("\n".join(lines))
-
-
-def _figures(counts: SweepCounts) -> dict[str, int]:
-    """Those that say something, and how many were looked at."""
-    figures = counts.model_dump(exclude={"found"}) | counts.found
-    return {name: count for name, count in figures.items() if count or name == "scanned"}

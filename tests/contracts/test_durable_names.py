@@ -14,24 +14,25 @@ from workflows.compaction import Compaction
 
 FIELDS = {
     "CompactionRequest": "tenant branch_uuid policy reason label pending summary_task_queue"
-    " focus_id",
+    " focus_id conversation",
+    "Spending": "input_tokens output_tokens price",
     "CompactNow": "focus_id",
     "CompactionResult": "passes checkpoint_turn tokens_before tokens_after degraded from_turn"
-    " recipe made_by attempts more artifacts paused",
+    " recipe made_by attempts more artifacts paused spending",
     "CompactionProgress": "phase passes checkpoint_turn requested covered",
     "TurnHint": "turn_no",
     "PlanRequest": "tenant branch_uuid policy reason focus_id",
     "NodeRange": "level from_turn to_turn",
     "TurnRange": "from_turn to_turn",
-    "Plan": "nodes compaction_id checkpoint_turn tokens_before artifacts paused unindexed",
+    "Plan": "nodes compaction_id checkpoint_turn tokens_before artifacts paused unindexed recipe",
     "ArtifactsRequest": "tenant branch_uuid turns policy compaction_id skip",
     "ArtifactsResult": "summarized degraded failed more",
     "SummarizeRequest": "tenant branch_uuid compaction_id node policy drafts anew may_degrade"
     " summarizers",
     "SummarizeResult": "summary_id made_by recipe degraded reused tokens_before tokens_after"
-    " attempts",
+    " attempts spending",
     "CommitRequest": "tenant branch_uuid compaction_id checkpoint_turn summary_ids policy",
-    "CommitResult": "checkpoint_id checkpoint_turn tokens_before tokens_after more",
+    "CommitResult": "checkpoint_id checkpoint_turn tokens_before tokens_after more spending",
     "IndexRequest": "tenant branch_uuid from_turn to_turn",
     "OffloadRequest": "tenant branch_uuid messages parameters chat_id",
     "OffloadedMessages": "messages tokens_before tokens_after compacted compressed failed changed",
@@ -69,6 +70,7 @@ def test_names_are_what_they_were() -> None:
     assert contracts.OFFLOAD_CONTEXT == "offload_context"
     assert contracts.SEARCH_ATTRIBUTES == (
         "CompactionTenant",
+        "CompactionConversation",
         "CompactionBranch",
         "CompactionReason",
     )

@@ -16,7 +16,7 @@ from temporalio.service import RPCError
 from typer.testing import CliRunner
 
 from durable_context.cli import app
-from durable_context.compaction.temporal_calls import registered_search_attributes
+from durable_context.compaction.search_attributes import registered_search_attributes
 from tests.cli.running import Ended
 
 Examine = Callable[..., Any]

@@ -76,7 +76,7 @@ async def test_without_workers_attributes_and_schedules_each_says_so(examine: Ex
         "worker for summaries": "failed",
         "schedules": "warning",
     }
-    assert "CompactionTenant, CompactionBranch" in said(seen, "search attributes")[0]
+    assert "CompactionTenant, CompactionConversation, CompactionBranch" in said(seen, "search attributes")[0]
     assert "python -m durable_context.migrations" in said(seen, "search attributes")[1]
     assert said(seen, "worker for summaries") == (
         "nobody polls the task queue durable-context-summaries",

@@ -1,14 +1,16 @@
-"""What a run leaves in Temporal: few events, small payloads, no content; what operators read."""
+"""What a run leaves in Temporal: few events, small payloads, no content; summaries of its steps."""
+
+from datetime import timedelta
+from json import loads
 
 from google.protobuf.message import Message
 from temporalio.api.common.v1 import Payload
-from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import WorkflowExecutionStatus, WorkflowHistory
 
 from durable_context import Branch
 from durable_context.contracts import PROGRESS, CompactionProgress
 from tests.compaction.scripted import ScriptedSummarizer
-from tests.workflows.orchestration import Orchestration, StartWorker, record
+from tests.workflows.orchestration import QUICK, Orchestration, StartWorker, events_of, record
 
 EVENTS_OF_A_PASS = 40
 EVENTS_OF_A_MERGE = 12
@@ -47,7 +49,7 @@ async def test_no_payload_of_a_history_holds_content_or_is_large(
     assert "Rotterdam" not in text and "SHP-" not in text
 
 
-async def test_operators_see_what_a_run_does_and_did(
+async def test_activity_summaries_say_who_is_asked_for_what(
     branch: Branch, orchestration: Orchestration, start_worker: StartWorker
 ) -> None:
     summarizer = ScriptedSummarizer()
@@ -58,34 +60,43 @@ async def test_operators_see_what_a_run_does_and_did(
         await summarizer.arrived.wait()
         handle = orchestration.handle(branch)
         progress = await handle.query(PROGRESS, result_type=CompactionProgress)
-        assert progress.phase.startswith("summarize turns 1\u20136 (")
+        assert progress.phase.startswith("summarize turns 1\u20136 with scripted/1, ")
         summarizer.gate.set()
         await orchestration.result(branch)
-        details = await _current_details(orchestration, branch)
         description = await handle.describe()
     assert description.status is WorkflowExecutionStatus.COMPLETED
     assert await description.static_summary() == f"compact {branch.branch_uuid}"
     [summary] = await branch.summaries()
-    assert "**done**" in details
-    assert f"{summary.covered_tokens:,} \u2192 {summary.token_count:,} tokens" in details
-    assert "scripted/1" in details
     history = await orchestration.history(branch)
-    shown = [event.user_metadata.summary.data.decode() for event in history.events]
-    assert any(f"summarize turns 1\u20136 ({summary.covered_tokens:,} tokens)" in s for s in shown)
+    scheduled = events_of(history, "ACTIVITY_TASK_SCHEDULED")
+    shown = [loads(event.user_metadata.summary.data) for event in scheduled]
+    tokens = f"{summary.covered_tokens:,}"
+    assert shown == [
+        "plan the next segment",
+        f"summarize turns 1\u20136 with scripted/1, {tokens} tokens",
+        "commit checkpoint 6",
+        "index turns 1\u20136",
+    ]
 
 
-async def test_search_attributes_find_the_runs_of_a_branch(
+async def test_every_timer_says_what_it_waits_for(
     branch: Branch, orchestration: Orchestration, start_worker: StartWorker
 ) -> None:
+    """After its first segment a run waits for more turns of the burst that it was told of."""
+    policy = QUICK.model_copy(update={"debounce": timedelta(seconds=1)})
+    summarizer = ScriptedSummarizer()
+    summarizer.gate.clear()
     await record(branch, 8)
-    async with start_worker():
-        await orchestration.hint(branch)
+    async with start_worker(summarizer):
+        await orchestration.hint(branch, policy)
+        await summarizer.arrived.wait()
+        await record(branch, 6)
+        await orchestration.hint(branch, policy)
+        summarizer.gate.set()
         await orchestration.result(branch)
-    description = await orchestration.handle(branch).describe()
-    found = {pair.key.name: pair.value for pair in description.typed_search_attributes}
-    assert found["CompactionTenant"] == "default"
-    assert found["CompactionBranch"] == str(branch.branch_uuid)
-    assert found["CompactionReason"] == "turn"
+    timers = events_of(await orchestration.history(branch), "TIMER_STARTED")
+    named = [loads(timer.user_metadata.summary.data) for timer in timers]
+    assert named and set(named) == {"wait for more turns of the same burst"}
 
 
 def payloads(history: WorkflowHistory) -> list[bytes]:
@@ -107,10 +118,3 @@ def payloads(history: WorkflowHistory) -> list[bytes]:
         return found
 
     return [payload for event in history.events for payload in of(event)]
-
-
-async def _current_details(orchestration: Orchestration, branch: Branch) -> str:
-    metadata = await orchestration.handle(branch).query(
-        "__temporal_workflow_metadata", result_type=WorkflowMetadata
-    )
-    return metadata.current_details

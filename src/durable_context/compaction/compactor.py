@@ -21,6 +21,7 @@ from durable_context.compaction.making import MakeSummarizer, NodeMaking
 from durable_context.compaction.rebuilding import Rebuilding
 from durable_context.compaction.replacing import Replacing
 from durable_context.compaction.segments import TurnSize, completed_nodes
+from durable_context.compaction.spending import spent
 from durable_context.compaction.store import BranchHead, CompactionStore, RunId
 from durable_context.compaction.worth import merge_worth, note_skipped_node
 from durable_context.contracts import (
@@ -143,6 +144,9 @@ class Compactor:
             tokens_before=nodes[0].covered_tokens,
             tokens_after=nodes[0].token_count,
             more=bool(await next_segment(store, head, request.policy)),
+            spending=await spent(
+                self._pool, request.tenant, request.branch_uuid, [request.compaction_id]
+            ),
         )
 
     async def index(self, request: IndexRequest) -> None:
@@ -188,6 +192,7 @@ class Compactor:
             ),
             checkpoint_turn=head.checkpoint_turn,
             tokens_before=tokens,
+            recipe=self._drafting.recipe,
         )
 
     async def _worth_making(

@@ -9,8 +9,9 @@ from durable_context.compaction.draft_store import DraftParts, DraftStore, NewSu
 from durable_context.compaction.drafting import Drafted, Drafting
 from durable_context.compaction.focus import focused_recipe, load_focus
 from durable_context.compaction.source import SummarySource, load_source
+from durable_context.compaction.spending import spent
 from durable_context.compaction.store import CompactionStore
-from durable_context.contracts import NodeRange, SummarizeRequest, SummarizeResult
+from durable_context.contracts import NodeRange, Spending, SummarizeRequest, SummarizeResult
 from durable_context.database import Pool
 from durable_context.errors import SummarizerError, SummarizerRejected
 from durable_context.models import Summary
@@ -53,9 +54,10 @@ class NodeMaking:
         asked = await self._asked(request, failing_for)
         source = await load_source(self._pool, request, self._drafting.recipe)
         kept = await asked.found(source)
-        if kept is not None:
-            return _result(kept, source, reused=True)
-        return _result(await asked.made(source), source, reused=False)
+        made = kept or await asked.made(source)
+        target = (self._pool, request.tenant, request.branch_uuid)
+        spending = await spent(*target, [request.compaction_id])
+        return _result(made, source, spending, reused=kept is not None)
 
     async def _asked(self, request: SummarizeRequest, failing_for: timedelta) -> "_Asked":
         drafts = DraftStore(self._pool, request.tenant, request.branch_uuid)
@@ -177,7 +179,9 @@ def _adopted(inherited: Summary, node: NodeRange, source: SummarySource) -> NewS
     )
 
 
-def _result(summary: Summary, source: SummarySource, *, reused: bool) -> SummarizeResult:
+def _result(
+    summary: Summary, source: SummarySource, spending: Spending, *, reused: bool
+) -> SummarizeResult:
     return SummarizeResult(
         summary_id=summary.summary_id,
         made_by=summary.made_by,
@@ -186,4 +190,5 @@ def _result(summary: Summary, source: SummarySource, *, reused: bool) -> Summari
         reused=reused,
         tokens_before=source.input_tokens,
         tokens_after=summary.token_count,
+        spending=spending,
     )

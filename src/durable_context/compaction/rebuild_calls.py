@@ -14,14 +14,20 @@ from temporalio.client import (
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
 )
-from temporalio.common import Priority, QueryRejectCondition, WorkflowIDConflictPolicy
+from temporalio.common import (
+    Priority,
+    QueryRejectCondition,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+)
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from durable_context.compaction.run_texts import attributes_of, rebuild_details, summary_text
+from durable_context.compaction.search_attributes import search_attributes
 from durable_context.compaction.temporal_calls import (
     FAIRNESS_KEY_BYTES,
     LONGEST_RUN,
-    SUMMARY_BYTES,
     unavailable,
 )
 from durable_context.contracts import COMPACTION_TASK_QUEUE, PROGRESS
@@ -58,7 +64,8 @@ async def start(
     client: Client, request: RebuildRequest, task_queue: str
 ) -> WorkflowHandle[Any, RebuildResult]:
     """Raises CompactionUnavailable, WorkflowAlreadyStartedError."""
-    try:
+
+    async def started(attributes: TypedSearchAttributes) -> WorkflowHandle[Any, RebuildResult]:
         return await client.start_workflow(
             REBUILD_WORKFLOW,
             request,
@@ -66,11 +73,16 @@ async def start(
             task_queue=task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             execution_timeout=LONGEST_RUN,
-            static_summary=_summary(request),
+            static_summary=summary_text(request.reason, request),
+            static_details=rebuild_details(request),
+            search_attributes=attributes,
             priority=_priority(request),
             memo={ASKED: _asked(request)},
             result_type=RebuildResult,
         )
+
+    try:
+        return await search_attributes(client).start(attributes_of(request), started)
     except (RPCError, RuntimeError) as error:
         raise unavailable(error) from error
 
@@ -137,12 +149,7 @@ async def _is_for(handle: WorkflowHandle[Any, RebuildResult], request: RebuildRe
 
 def _asked(request: RebuildRequest) -> str:
     """A hash of it."""
-    return sha256(request.model_dump_json(exclude={"label"}).encode()).hexdigest()
-
-
-def _summary(request: RebuildRequest) -> str:
-    text = f"{request.reason} {request.label or request.branch_uuid}"
-    return text.encode()[:SUMMARY_BYTES].decode(errors="ignore")
+    return sha256(request.model_dump_json(exclude={"label", "conversation"}).encode()).hexdigest()
 
 
 def _priority(request: RebuildRequest) -> Priority:

@@ -90,6 +90,7 @@ class Rebuilding:
             skipped=batch.skipped,
             more=batch.is_over,
             is_stale=await self._is_stale(head),
+            recipe=self._drafting.recipe,
         )
 
     async def _begin(self, head: BranchHead, by: RunId) -> BranchHead:

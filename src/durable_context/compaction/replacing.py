@@ -13,6 +13,7 @@ from durable_context import stored_json
 from durable_context.compaction.accounting import Figures, figures, store_figures
 from durable_context.compaction.checkpoints import check_cover
 from durable_context.compaction.publishing import OVERLAP
+from durable_context.compaction.spending import spent
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts.rebuild import ReplaceRequest, ReplaceResult
 from durable_context.database import Connection, Pool, acquired
@@ -123,6 +124,7 @@ class Replacing:
             merged=merges,
             from_turn=min((node.from_turn for node in drafts), default=1),
             to_turn=max((node.to_turn for node in drafts), default=0),
+            spending=await spent(self._pool, request.tenant, request.branch_uuid, request.failed),
         )
 
     async def _replace_once_more(self, drafts: Sequence[Summary]) -> int:

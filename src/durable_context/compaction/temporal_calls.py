@@ -4,14 +4,10 @@ imported only when Temporal is first needed.
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import (
-    AddSearchAttributesRequest,
-    ListSearchAttributesRequest,
-)
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -23,8 +19,6 @@ from temporalio.client import (
 from temporalio.common import (
     Priority,
     QueryRejectCondition,
-    SearchAttributeKey,
-    SearchAttributePair,
     TypedSearchAttributes,
     WorkflowIDConflictPolicy,
 )
@@ -34,12 +28,17 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from durable_context.compaction.bounds import retrieve
+from durable_context.compaction.run_texts import (
+    attributes_of,
+    compaction_details,
+    summary_text,
+)
+from durable_context.compaction.search_attributes import search_attributes
 from durable_context.contracts import (
     COMPACT_NOW,
     COMPACTION_FAILED,
     COMPACTION_WORKFLOW,
     PROGRESS,
-    SEARCH_ATTRIBUTES,
     TURN_COMMITTED,
     CompactionProgress,
     CompactionRequest,
@@ -56,7 +55,6 @@ LONGEST_RUN = timedelta(hours=24)
 PRIORITIES: dict[Reason, int] = {"request": 1, "turn": 3, "sweep": 5}
 REACHED_WITHIN = timedelta(seconds=5)
 FAIRNESS_KEY_BYTES = 64
-SUMMARY_BYTES = 200
 # A run that is about to close, or to go on as another, refuses updates for a moment.
 CLOSING = (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.ABORTED)
 CLOSING_PAUSE = 0.1
@@ -72,38 +70,12 @@ async def connect(address: str | None) -> Client:
     return await Client.connect(**config, data_converter=pydantic_data_converter, lazy=True)
 
 
-async def registered_search_attributes(client: Client) -> frozenset[str]:
-    """Those of ours that the namespace knows; none where listing is not allowed."""
-    request = ListSearchAttributesRequest(namespace=client.namespace)
-    try:
-        known = await client.operator_service.list_search_attributes(request)
-    except RPCError as error:
-        if error.status in (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED):
-            return frozenset()
-        raise
-    return frozenset(known.custom_attributes) & frozenset(SEARCH_ATTRIBUTES)
-
-
-async def register_search_attributes(client: Client) -> list[str]:
-    """Register what is missing and return it. For the migration step; safe to repeat."""
-    known = await registered_search_attributes(client)
-    missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
-    if missing:
-        keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
-        request = AddSearchAttributesRequest(
-            namespace=client.namespace, search_attributes=dict.fromkeys(missing, keyword)
-        )
-        await client.operator_service.add_search_attributes(request)
-    return missing
-
-
 class CompactionCalls:
     """Starts, signals and updates the compaction workflow of a branch."""
 
     def __init__(self, client: Client, task_queue: str) -> None:
         self._client = client
         self._task_queue = task_queue
-        self._attributes: frozenset[str] | None = None
 
     @property
     def client(self) -> Client:
@@ -141,7 +113,9 @@ class CompactionCalls:
         """
         for _ in range(CLOSING_ATTEMPTS):
             try:
-                return await self._update(request)
+                return await search_attributes(self._client).start(
+                    attributes_of(request), partial(self._update, request)
+                )
             except WorkflowUpdateFailedError as error:
                 if not _was_closed(error):
                     raise _failed(error) from error
@@ -168,7 +142,7 @@ class CompactionCalls:
             raise unavailable(error) from error
 
     async def _start(self, request: CompactionRequest, hint: TurnHint, debounce: timedelta) -> None:
-        try:
+        async def start(attributes: TypedSearchAttributes) -> None:
             await self._client.start_workflow(
                 COMPACTION_WORKFLOW,
                 request,
@@ -178,14 +152,20 @@ class CompactionCalls:
                 start_signal=TURN_COMMITTED,
                 start_signal_args=[hint],
                 execution_timeout=LONGEST_RUN,
-                static_summary=_summary(request),
-                search_attributes=await self._search_attributes(request),
+                static_summary=summary_text("compact", request),
+                static_details=compaction_details(request),
+                search_attributes=attributes,
                 priority=_priority(request),
             )
+
+        try:
+            await search_attributes(self._client).start(attributes_of(request), start)
         except (RPCError, RuntimeError) as error:
             raise unavailable(error) from error
 
-    async def _update(self, request: CompactionRequest) -> CompactionResult:
+    async def _update(
+        self, request: CompactionRequest, attributes: TypedSearchAttributes
+    ) -> CompactionResult:
         start: WithStartWorkflowOperation[Any, CompactionResult] = WithStartWorkflowOperation(
             COMPACTION_WORKFLOW,
             request,
@@ -193,8 +173,9 @@ class CompactionCalls:
             task_queue=self._task_queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             execution_timeout=LONGEST_RUN,
-            static_summary=_summary(request),
-            search_attributes=await self._search_attributes(request),
+            static_summary=summary_text("compact", request),
+            static_details=compaction_details(request),
+            search_attributes=attributes,
             priority=_priority(request),
         )
         focus_id = request.focus_id
@@ -209,25 +190,6 @@ class CompactionCalls:
             # The SDK gives the same error to a future of its own, which complains if nobody looks.
             asyncio.ensure_future(start.workflow_handle()).add_done_callback(retrieve)
             raise
-
-    async def _search_attributes(self, request: CompactionRequest) -> TypedSearchAttributes:
-        """Only what is registered: an unknown attribute would make the server refuse the start."""
-        if self._attributes is None:
-            self._attributes = await registered_search_attributes(self._client)
-        branch = request.label or str(request.branch_uuid)
-        values = dict(zip(SEARCH_ATTRIBUTES, (request.tenant, branch, request.reason), strict=True))
-        return TypedSearchAttributes(
-            [
-                SearchAttributePair(SearchAttributeKey.for_keyword(name), value)
-                for name, value in values.items()
-                if name in self._attributes
-            ]
-        )
-
-
-def _summary(request: CompactionRequest) -> str:
-    text = f"compact {request.label or request.branch_uuid}"
-    return text.encode()[:SUMMARY_BYTES].decode(errors="ignore")
 
 
 def _priority(request: CompactionRequest) -> Priority:

@@ -6,6 +6,7 @@ to them. Payloads carry ids, ranges and counts, never content, and stay below 2 
 need defaults.
 """
 
+from decimal import Decimal
 from typing import Literal
 from uuid import UUID
 
@@ -27,7 +28,12 @@ INDEX = "index"
 SUMMARIZE_ARTIFACTS = "summarize_artifacts"
 OFFLOAD_CONTEXT = "offload_context"
 
-SEARCH_ATTRIBUTES = ("CompactionTenant", "CompactionBranch", "CompactionReason")
+SEARCH_ATTRIBUTES = (
+    "CompactionTenant",
+    "CompactionConversation",
+    "CompactionBranch",
+    "CompactionReason",
+)
 
 STALE_PLAN = "StalePlan"
 SUMMARIZER_REJECTED = "SummarizerRejected"
@@ -50,7 +56,7 @@ def compaction_workflow_id(branch_uuid: UUID) -> str:
 
 class CompactionRequest(Value):
     """Starts a run. `pending` carries hints over continue-as-new, `focus_id` what is asked for with
-    them. `label` is shown in Temporal's UI.
+    them. `label` and `conversation` are shown in Temporal's UI; empty where ids are not to be.
     """
 
     tenant: str
@@ -61,6 +67,30 @@ class CompactionRequest(Value):
     pending: int = 1
     summary_task_queue: str = SUMMARY_TASK_QUEUE
     focus_id: UUID | None = None
+    conversation: str = ""
+
+
+class Spending(Value):
+    """Tokens that calls of models read and wrote, failed calls among them, and what they cost in
+    US dollars: None where the price of one is not known.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    price: Decimal | None = None
+
+    def plus(self, other: "Spending") -> "Spending":
+        price = None
+        if self.price is not None and other.price is not None:
+            price = self.price + other.price
+        return Spending(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            price=price,
+        )
+
+
+NOTHING_SPENT = Spending(price=Decimal(0))
 
 
 class CompactNow(Value):
@@ -70,7 +100,8 @@ class CompactNow(Value):
 
 
 class CompactionResult(Value):
-    """What a run did: figures of its last segment; `passes`, `attempts` and `degraded` are totals.
+    """What a run did: figures of its last segment; `passes`, `attempts`, `degraded` and `spending`
+    are totals.
 
     `attempts` counts those of the summarize activity. `more`: the work goes on in another run.
     `artifacts`: how many were summarized. `paused`: what is due waits until somebody resumes.
@@ -88,6 +119,7 @@ class CompactionResult(Value):
     more: bool = False
     artifacts: int = 0
     paused: bool = False
+    spending: Spending = Spending()
 
 
 class CompactionProgress(Value):
@@ -134,7 +166,7 @@ class Plan(Value):
 
     `artifacts`: how many are to be summarized or indexed, those of the segment among them.
     `unindexed`: none is due, but nodes are not in the index as they are. `paused`: nothing is,
-    because the branch or its tenant is paused.
+    because the branch or its tenant is paused. `recipe`: of the summarizer that is asked.
     """
 
     nodes: tuple[NodeRange, ...] = ()
@@ -144,6 +176,7 @@ class Plan(Value):
     artifacts: int = 0
     paused: bool = False
     unindexed: bool = False
+    recipe: str = ""
 
     @property
     def turns(self) -> TurnRange:
@@ -196,7 +229,7 @@ class SummarizeRequest(Value):
 
 class SummarizeResult(Value):
     """`reused`: the draft was there already, no summarizer was asked. `attempts` counts those of
-    the activity.
+    the activity. `spending`: of all its compaction's nodes so far.
     """
 
     summary_id: UUID
@@ -207,6 +240,7 @@ class SummarizeResult(Value):
     tokens_before: int
     tokens_after: int
     attempts: int = 1
+    spending: Spending = Spending()
 
 
 class CommitRequest(Value):
@@ -221,13 +255,14 @@ class CommitRequest(Value):
 
 
 class CommitResult(Value):
-    """`more`: another segment is due already."""
+    """`more`: another segment is due already. `spending`: of all calls for this one."""
 
     checkpoint_id: UUID
     checkpoint_turn: int
     tokens_before: int
     tokens_after: int
     more: bool
+    spending: Spending = Spending()
 
 
 class IndexRequest(Value):

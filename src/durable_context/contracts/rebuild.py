@@ -7,7 +7,12 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from durable_context.contracts import SUMMARY_TASK_QUEUE, TreeReason
+from durable_context.contracts import (
+    NOTHING_SPENT,
+    SUMMARY_TASK_QUEUE,
+    Spending,
+    TreeReason,
+)
 from durable_context.models import Value
 from durable_context.policy import CompactionPolicy
 
@@ -25,7 +30,8 @@ class RebuildResult(Value):
     that no summarizer could make: what they were to replace stays. `left`: nodes that are still
     due, because `max_tokens` was reached or too many could not be made. `paused`: nothing is done
     until somebody resumes the branch. `reverted`: the branch was, after the run began, and what
-    stands there now is left alone. `tokens_read`: of nodes that could not be made, too.
+    stands there now is left alone. `tokens_read` and `spending`: of nodes that could not be made,
+    too.
     """
 
     replaced: int = 0
@@ -37,6 +43,7 @@ class RebuildResult(Value):
     checkpoint_turn: int = 0
     paused: bool = False
     reverted: bool = False
+    spending: Spending = NOTHING_SPENT
 
 
 class RebuildRequest(Value):
@@ -65,6 +72,7 @@ class RebuildRequest(Value):
     so_far: RebuildResult = RebuildResult()
     label: str = ""
     summary_task_queue: str = SUMMARY_TASK_QUEUE
+    conversation: str = ""
 
 
 class PlannedNode(NamedTuple):
@@ -81,7 +89,7 @@ class RebuildPlan(Value):
 
     `is_stale`: the newest checkpoint shows nodes that were replaced. `left`: nodes of this level
     and those below that are due, and not in the batch. `skipped`: nodes that could not pay, found
-    by this look.
+    by this look. `recipe`: of the summarizer that is asked.
     """
 
     level: int = 0
@@ -95,6 +103,7 @@ class RebuildPlan(Value):
     is_stale: bool = False
     paused: bool = False
     reverted: bool = False
+    recipe: str = ""
 
 
 class ReplaceRequest(Value):
@@ -111,13 +120,16 @@ class ReplaceRequest(Value):
 
 
 class ReplaceResult(Value):
-    """`replaced` and `merged` count nodes, of turns `from_turn` to `to_turn`."""
+    """`replaced` and `merged` count nodes, of turns `from_turn` to `to_turn`. `spending`: on those
+    that nobody could make.
+    """
 
     checkpoint_turn: int
     replaced: int = 0
     merged: int = 0
     from_turn: int = 1
     to_turn: int = 0
+    spending: Spending = NOTHING_SPENT
 
 
 class RebuildProgress(Value):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from durable_context.arguments import check_budget, check_limit, check_turn
+from durable_context.compaction.run_texts import shown_ids
 from durable_context.contracts import CompactionRequest, Reason, TreeReason
 from durable_context.control.checkpoint_marks import CheckpointMark, newest_checkpoint_marks
 from durable_context.control.history import (
@@ -20,7 +21,6 @@ from durable_context.policy import CompactionPolicy
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PreparedContext
 from durable_context.prompts.preparing import NextCall, foresee
 from durable_context.resources import Resources
-from durable_context.text import clean
 from durable_context.turns.messages import user_message_of
 
 
@@ -106,11 +106,12 @@ class BranchHistory:
         return CompactionHistory(self._resources.pool, self._resources.tenant, self.branch_uuid)
 
     def _request(self, reason: Literal["turn", "request"]) -> CompactionRequest:
-        label = f"{self.conversation_id}/{self.branch_id}" if self.policy.expose_ids else ""
+        label, conversation = shown_ids(self.policy, self.conversation_id, self.branch_id)
         return CompactionRequest(
             tenant=self._resources.tenant,
             branch_uuid=self.branch_uuid,
             policy=self.policy,
             reason=reason,
-            label=clean(label)[:120],
+            label=label,
+            conversation=conversation,
         )

@@ -35,6 +35,7 @@ def rebuild_request(
         to_turn=to_turn or 0,
         summarizers=checked_summarizers(summarizers),
         label=request.label,
+        conversation=request.conversation,
         summary_task_queue=request.summary_task_queue,
     )
 

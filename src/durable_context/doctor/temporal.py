@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from durable_context.compaction.connection_errors import without_rust
 from durable_context.compaction.requests import CompactionRequests
-from durable_context.compaction.temporal_calls import registered_search_attributes
+from durable_context.compaction.search_attributes import registered_search_attributes
 from durable_context.contracts import SEARCH_ATTRIBUTES, SUMMARY_TASK_QUEUE
 from durable_context.doctor.diagnosis import Diagnosis, failed, ok, warning
 from durable_context.errors import CompactionUnavailable

@@ -33,18 +33,27 @@ def main(
         console.print("search attributes: not registered (no TEMPORAL_ADDRESS)")
         return
     try:
-        asyncio.run(_register())
+        missing = asyncio.run(_register())
     except CompactionUnavailable as error:
         Console(stderr=True).print(f"search attributes: {error}", markup=False)
         raise typer.Exit(1) from error
-    console.print("search attributes: registered")
+    told = f"without {', '.join(missing)}: see the warnings" if missing else "registered"
+    console.print(f"search attributes: {told}")
 
 
-async def _register() -> None:
-    from durable_context.compaction.requests import register_search_attributes
+async def _register() -> list[str]:
+    """What Temporal refuses, or was not registered before and may not be looked at."""
+    from durable_context.compaction.search_attributes import (
+        register_search_attributes,
+        registered_search_attributes,
+    )
     from durable_context.compaction.temporal_calls import connect
+    from durable_context.contracts import SEARCH_ATTRIBUTES
 
-    await register_search_attributes(await connect(None))
+    client = await connect(None)
+    known = await registered_search_attributes(client)
+    known |= frozenset(await register_search_attributes(client))
+    return [name for name in SEARCH_ATTRIBUTES if name not in known]
 
 
 if __name__ == "__main__":

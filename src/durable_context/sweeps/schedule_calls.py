@@ -3,11 +3,11 @@ and is itself imported when it is first needed.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from temporalio.client import (
     Client,
@@ -24,8 +24,11 @@ from temporalio.client import (
     ScheduleUpdate,
     ScheduleUpdateInput,
 )
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from durable_context.compaction.run_texts import sweep_attributes, sweep_details
+from durable_context.compaction.search_attributes import search_attributes
 from durable_context.compaction.temporal_calls import unavailable
 from durable_context.contracts.sweep import (
     SWEEP_KINDS,
@@ -101,7 +104,7 @@ class ScheduleCalls:
     ) -> AppliedSchedule:
         name = schedule_id(kind, self._task_queue)
         try:
-            await self._client.create_schedule(name, self._desired(kind, settings))
+            await self._client.create_schedule(name, await self._desired(kind, settings))
         except ScheduleAlreadyRunningError:
             compared = await self._update(kind, settings, reset)
             change = "updated" if compared.changed else "unchanged"
@@ -138,7 +141,7 @@ class ScheduleCalls:
         request = await self._request_of(action)
         is_ours = reset or _is_applied(there.spec, request)
         every = settings.every(kind) if is_ours else _every(there.spec) or settings.every(kind)
-        wanted = self._desired(kind, settings, every)
+        wanted = await self._desired(kind, settings, every)
         if not is_ours:
             wanted = replace(wanted, spec=there.spec)
         if not reset:
@@ -154,19 +157,22 @@ class ScheduleCalls:
             return None
         return request
 
-    def _desired(
+    async def _desired(
         self, kind: SweepKind, settings: ScheduleSettings, every: timedelta | None = None
     ) -> Schedule:
         every = every or settings.every(kind)
         paused = kind in PAUSED_AT_FIRST
+        request = settings.request(kind, every)
         return Schedule(
             action=ScheduleActionStartWorkflow(
                 SWEEP_WORKFLOW,
-                settings.request(kind, every),
+                request,
                 id=schedule_id(kind, self._task_queue),
                 task_queue=self._task_queue,
                 execution_timeout=execution_timeout(every),
                 static_summary=f"{kind} sweep",
+                static_details=sweep_details(request),
+                typed_search_attributes=await self._attributes(request),
             ),
             spec=ScheduleSpec(
                 intervals=[ScheduleIntervalSpec(every=every)], jitter=_jitter(every) or None
@@ -174,6 +180,9 @@ class ScheduleCalls:
             policy=POLICY,
             state=ScheduleState(paused=paused, note=PAUSED_NOTE if paused else None),
         )
+
+    async def _attributes(self, request: SweepRequest) -> TypedSearchAttributes:
+        return await search_attributes(self._client).of(sweep_attributes(request))
 
     async def _look(self, kind: SweepKind) -> SweepSchedule:
         name = schedule_id(kind, self._task_queue)
@@ -238,12 +247,19 @@ def _differences(
         "interval": _times(wanted.spec) == _times(there.spec),
         "request": new.args[0] == request and new.workflow == old.workflow,
         "timeout": new.execution_timeout == old.execution_timeout,
+        "search attributes": _named(new) == _named(old),
         "task queue": new.task_queue == old.task_queue,
         "policy": wanted.policy == there.policy,
         "pause": wanted.state.paused == there.state.paused,
         "note": (wanted.state.note or "") == (there.state.note or ""),
     }
     return tuple(name for name, is_same in same.items() if not is_same)
+
+
+def _named(action: ScheduleActionStartWorkflow) -> dict[str, Any]:
+    """By name: the server does not tell of what kind they are."""
+    attributes = cast("Iterable[SearchAttributePair[Any]]", action.typed_search_attributes)
+    return {pair.key.name: pair.value for pair in attributes}
 
 
 def _times(spec: ScheduleSpec) -> tuple[object, ...]:

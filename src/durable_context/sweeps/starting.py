@@ -9,13 +9,15 @@ from temporalio.client import Client
 
 from durable_context.compaction.lag import next_segment
 from durable_context.compaction.rebuild_calls import start_rebuild
+from durable_context.compaction.run_texts import shown_ids
 from durable_context.compaction.store import CompactionStore
 from durable_context.compaction.temporal_calls import CompactionCalls
 from durable_context.contracts import CompactionRequest
 from durable_context.contracts.rebuild import RebuildRequest
 from durable_context.contracts.sweep import SweepRequest
-from durable_context.database import Pool, answers, asked_again
+from durable_context.database import Pool, acquired, answers, asked_again
 from durable_context.errors import CompactionUnavailable, UnknownBranch
+from durable_context.policy import CompactionPolicy
 from durable_context.sweeps.paging import DueBranch
 
 logger = logging.getLogger(__name__)
@@ -72,11 +74,14 @@ class HintedCompactions:
         return bool(await next_segment(store, await store.head(), self._request.policy))
 
     async def _hint(self, branch: DueBranch) -> bool:
+        label, conversation = await _shown(self._pool, branch, self._request.policy)
         request = CompactionRequest(
             tenant=branch.tenant,
             branch_uuid=branch.branch_uuid,
             policy=self._request.policy,
             reason="sweep",
+            label=label,
+            conversation=conversation,
             summary_task_queue=self._request.summary_task_queue,
         )
         return await self._calls.hint(request, branch.head_turn, AT_ONCE)
@@ -85,18 +90,22 @@ class HintedCompactions:
 class StartedRebuilds:
     """Starts merges, or upgrades that may read `branch.tokens` each."""
 
-    def __init__(self, client: Client, task_queue: str, request: SweepRequest) -> None:
+    def __init__(self, pool: Pool, client: Client, task_queue: str, request: SweepRequest) -> None:
+        self._pool = pool
         self._client = client
         self._task_queue = task_queue
         self._request = request
 
     async def __call__(self, branch: DueBranch) -> Outcome:
+        label, conversation = await _shown(self._pool, branch, self._request.policy)
         request = RebuildRequest(
             tenant=branch.tenant,
             branch_uuid=branch.branch_uuid,
             policy=self._request.policy,
             reason="upgrade" if self._request.kind == "upgrade" else "merge",
             max_tokens=branch.tokens,
+            label=label,
+            conversation=conversation,
             summary_task_queue=self._request.summary_task_queue,
         )
         try:
@@ -104,3 +113,17 @@ class StartedRebuilds:
         except CompactionUnavailable:
             return "failed"
         return "started" if is_new else "running"
+
+
+async def _shown(pool: Pool, branch: DueBranch, policy: CompactionPolicy) -> tuple[str, str]:
+    """`label` and `conversation` of a request."""
+    if not policy.expose_ids:
+        return "", ""
+    async with acquired(pool) as connection:
+        row = await connection.fetchrow(
+            "select conversation_id, branch_id from durable_context.branches"
+            " where tenant = $1 and branch_uuid = $2",
+            branch.tenant,
+            branch.branch_uuid,
+        )
+    return shown_ids(policy, row[0], row[1]) if row else ("", "")

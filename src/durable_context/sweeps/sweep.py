@@ -71,7 +71,7 @@ class Sweeping:
         self, request: SweepRequest, position: SweepPosition, tell: Tell
     ) -> SweepPosition:
         pages = PiledUpBranches(self._pool, request.tenant, request.policy.fan_out)
-        rebuilds = StartedRebuilds(self._client, self._task_queue, request)
+        rebuilds = StartedRebuilds(self._pool, self._client, self._task_queue, request)
         return await sweep_branches(
             pages, Surviving(rebuilds, self._pool), position, tell, self._lasts
         )
@@ -80,7 +80,7 @@ class Sweeping:
         self, request: SweepRequest, position: SweepPosition, tell: Tell
     ) -> SweepPosition:
         pages = OutdatedBranches(self._pool, request.tenant, self._recipe)
-        rebuilds = StartedRebuilds(self._client, self._task_queue, request)
+        rebuilds = StartedRebuilds(self._pool, self._client, self._task_queue, request)
         start = Surviving(rebuilds, self._pool)
         return await sweep_upgrades(self._pool, pages, start, position, tell, request.max_tokens)
 
