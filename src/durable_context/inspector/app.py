@@ -23,13 +23,17 @@ from durable_context.errors import (
     InvalidArgument,
     InvalidId,
     InvalidTurn,
+    SummaryNotFound,
     UnknownBranch,
 )
 from durable_context.inspector import (
     branch_page,
     branches_page,
     compactions_page,
+    conversation_page,
     events_page,
+    tree_page,
+    turns_page,
 )
 from durable_context.inspector.changes import change_routes
 from durable_context.inspector.notes import Notes
@@ -43,6 +47,7 @@ _STATUS: Final[tuple[tuple[type[DurableContextError], int], ...]] = (
     (UnknownBranch, 404),
     (ArtifactNotFound, 404),
     (CheckpointNotFound, 404),
+    (SummaryNotFound, 404),
     (InvalidArgument, 400),
     (InvalidId, 400),
     (InvalidTurn, 400),
@@ -56,7 +61,14 @@ def make_app(inspected: Inspector, access: Access | None = None) -> ASGIApp:
     app = Starlette(
         routes=[
             Route("/", branches_page.branches),
+            Route("/conversation", conversation_page.conversation),
+            Route("/branch/progress", branches_page.progress),
             Route("/branch", branch_page.branch),
+            Route("/branch/node", tree_page.node),
+            Route("/branch/node/revisions", tree_page.revisions),
+            Route("/branch/turns", turns_page.turns),
+            Route("/branch/turn", turns_page.turn),
+            Route("/branch/turn/message", turns_page.message),
             Route("/branch/compactions", compactions_page.branch_compactions),
             Route("/compactions", compactions_page.compactions),
             Route("/branch/events", events_page.events),

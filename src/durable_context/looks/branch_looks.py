@@ -28,6 +28,10 @@ class BranchLooks:
         """
         return await Standing(self._resources, self.branch_uuid, self.policy).read()
 
+    async def head_turn(self) -> int:
+        """The newest turn, 0 before the first. Raises UnknownBranch."""
+        return (await self._resources.branches.head(self.branch_uuid)).head_turn
+
     async def sizes(self, buckets: int = MOST_BUCKETS) -> BranchSizes:
         """Tokens along the branch, and its compactions, in so many buckets at most; reads four
         numbers of each turn. Raises InvalidArgument.
@@ -63,7 +67,12 @@ class BranchLooks:
 
     async def summaries_above(self, node: Summary) -> tuple[Summary, ...]:
         """The nodes that cover it, by level."""
-        return await self._nodes.above(node)
+        return await self._nodes.above(node.level, node.from_turn, node.to_turn)
+
+    async def summaries_of_turn(self, turn_no: int) -> tuple[Summary, ...]:
+        """The nodes that cover the turn, by level. Raises InvalidArgument."""
+        check_turn("turn_no", turn_no)
+        return await self._nodes.above(-1, turn_no, turn_no)
 
     async def revisions(self, node: Summary) -> tuple[Summary, ...]:
         """All that stood at the place of this node, the current one first, then the branch's own
@@ -73,7 +82,11 @@ class BranchLooks:
         return (*([current] if current else []), *await self._nodes.replaced(node))
 
     async def artifacts_of_turn(self, turn_no: int) -> tuple[Artifact, ...]:
-        """What the turn brought, and what was put while the branch stood there, 100 at most."""
+        """What the turn brought, and what was put while the branch stood there, 100 at most.
+
+        Raises InvalidArgument.
+        """
+        check_turn("turn_no", turn_no)
         return await self._resources.artifacts.of_turn(self.branch_uuid, turn_no)
 
     @property

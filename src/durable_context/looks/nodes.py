@@ -58,9 +58,9 @@ class Nodes:
         """Those it was made of, oldest first; none of a leaf."""
         return await self._read(_BELOW, node.level, node.from_turn, node.to_turn)
 
-    async def above(self, node: Summary) -> tuple[Summary, ...]:
-        """Those that cover it, by level."""
-        return await self._read(_ABOVE, node.level, node.from_turn, node.to_turn)
+    async def above(self, level: int, from_turn: int, to_turn: int) -> tuple[Summary, ...]:
+        """Those of higher levels that cover the turns, by level."""
+        return await self._read(_ABOVE, level, from_turn, to_turn)
 
     async def current(self, node: Summary) -> Summary | None:
         """The one at its place by now."""
