@@ -48,6 +48,11 @@ class TenantControl:
     _resources: Resources
     _policy: CompactionPolicy
 
+    @property
+    def policy(self) -> CompactionPolicy:
+        """What its branches are compacted and shown by."""
+        return self._policy
+
     async def pause(self, because: str | None = None) -> Pause:
         """Compact nothing of the tenant until `resume`, neither what it has nor what it gets.
         Turns are recorded and prompts prepared as before; compactions that are under way end.

@@ -54,12 +54,18 @@ def text(value: object) -> str:
     return visible(str(value))
 
 
+def short(value: str, most: int) -> str:
+    """The beginning, with an ellipsis where something is left out."""
+    return value if len(value) <= most else f"{value[: most - 1]}…"
+
+
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "number": number,
     "when": when,
     "ago": ago,
     "turns": turns,
     "text": text,
+    "short": short,
     "lasted": lasted,
     "signed": signed,
     "size": size,
