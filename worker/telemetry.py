@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
+from durable_context.compaction.counting import count_nothing
 from durable_context.models import Value
 from worker.errors import InvalidSettings
 
@@ -67,6 +68,7 @@ class Telemetry:
         if self._is_wanted and not self._settings.disabled and is_installed():
             # Importing takes a moment, which must not hold up the loop.
             self._providers = await asyncio.to_thread(_providers, self._settings)
+            count_nothing()
         return self
 
     async def __aexit__(

@@ -13,6 +13,7 @@ from durable_context.artifacts.summaries import (
     DueArtifact,
     NewArtifactSummary,
 )
+from durable_context.compaction.counting import count_summary
 from durable_context.compaction.draft_store import DraftParts, DraftStore
 from durable_context.compaction.drafting import Drafted, Drafting
 from durable_context.contracts import ArtifactsRequest, ArtifactsResult
@@ -116,6 +117,7 @@ class ArtifactBatch:
                 degraded=made.drafted.degraded,
             )
         )
+        count_summary(self._drafting.recipe, "artifact", degraded=made.drafted.degraded)
         self._summarized += 1
         self._degraded += made.drafted.degraded
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from durable_context import stored_json
+from durable_context.compaction.counting import count_failed
 from durable_context.contracts import NodeRange
 from durable_context.database import Pool, acquired
 from durable_context.errors import StalePlan
@@ -152,7 +153,17 @@ class DraftStore:
         return summary_from_row(row) if row else None
 
     async def keep(self, new: NewSummary, *, anew: bool = False) -> Summary:
-        """Store the draft, unless somebody else was faster: then theirs is returned.
+        """Store the draft, unless somebody else was faster: then theirs is returned."""
+        added = await self.add(new, anew=anew)
+        if added is not None:
+            return added
+        target = (new.node, new.recipe, new.input_hash)
+        kept = await self.find(*target, anew=anew) or await self.find(*target)
+        assert kept is not None
+        return kept
+
+    async def add(self, new: NewSummary, *, anew: bool = False) -> Summary | None:
+        """Store the draft; None where somebody else was faster.
 
         `anew`: as a revision after the published one.
         """
@@ -184,12 +195,7 @@ class DraftStore:
                 new.degraded,
                 stored_json.dumps({"attempts": _dumped(new.draft.attempts)}),
             )
-        if row is not None:
-            return summary_from_row(row)
-        target = (new.node, new.recipe, new.input_hash)
-        kept = await self.find(*target, anew=anew) or await self.find(*target)
-        assert kept is not None
-        return kept
+        return summary_from_row(row) if row else None
 
     async def count_attempt(
         self,
@@ -229,16 +235,17 @@ class DraftStore:
 
     async def fail(self, compaction_id: UUID, error: str) -> None:
         async with acquired(self._pool) as connection:
-            await connection.execute(
+            rows = await connection.fetch(
                 f"{_LOCKED} update durable_context.compactions c set status = 'failed', error = $4,"
                 " finished_at = clock_timestamp() from locked l"
                 " where c.tenant = $1 and c.branch_uuid = l.branch_uuid and c.compaction_id = $3"
-                " and c.status = 'running'",
+                " and c.status = 'running' returning c.reason",
                 self._tenant,
                 self._branch,
                 compaction_id,
                 error,
             )
+        count_failed(row["reason"] for row in rows)
 
 
 class DraftParts:

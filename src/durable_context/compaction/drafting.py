@@ -3,6 +3,7 @@ too long. Retrying is for Temporal.
 """
 
 import asyncio
+import time
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from durable_context.policy import CompactionPolicy
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.drafts import check_draft
 from durable_context.summarizers.extractive import RECIPE as EXTRACTIVE
+from durable_context.telemetry.instruments import summarizer_duration
 
 
 class Drafted(NamedTuple):
@@ -58,7 +60,7 @@ class Drafting:
         it cannot and there is no fallback.
         """
         try:
-            return Drafted(await _checked(self._summarizer, request, policy.attempt_timeout))
+            return Drafted(await self._timed(request, policy.attempt_timeout))
         except SummarizerError as error:
             if not _is_for_good(error, policy.degrade_after - failing_for):
                 raise
@@ -67,6 +69,21 @@ class Drafting:
     async def stand_in(self, request: SummaryRequest, error: SummarizerError) -> Drafted:
         """What the fallback makes, due to an error of the summarizer, which is not asked."""
         return Drafted(await self._fallen_back(request, error), degraded=True, error=error)
+
+    async def _timed(self, request: SummaryRequest, bound: timedelta) -> SummaryDraft:
+        began = time.perf_counter()
+        try:
+            draft = await _checked(self._summarizer, request, bound)
+        except SummarizerError as error:
+            is_final = isinstance(error, SummarizerRejected)
+            self._note(began, "rejected" if is_final else "failed")
+            raise
+        self._note(began, "made")
+        return draft
+
+    def _note(self, began: float, outcome: str) -> None:
+        labels = {"recipe": self.recipe, "outcome": outcome}
+        summarizer_duration.record(time.perf_counter() - began, labels)
 
     async def _fallen_back(self, request: SummaryRequest, error: SummarizerError) -> SummaryDraft:
         if self._fallback.recipe == self._summarizer.recipe:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from durable_context.compaction.counting import count_failed
 from durable_context.compaction.remembered import FAILED_LATELY, REVERTED
 from durable_context.compaction.source import NODES_HASH
 from durable_context.compaction.store import RunId
@@ -69,6 +70,7 @@ update durable_context.compactions c set status = 'failed', finished_at = clock_
 from locked l
 where c.tenant = $1 and c.branch_uuid = l.branch_uuid and c.status = 'running'
     and c.reason in ('merge', 'upgrade', 'rebuild') and c.workflow_id = $3
+returning c.reason
 """
 
 # An upgrade looks at what the node was made with a view to.
@@ -131,7 +133,8 @@ class DueNodes:
     async def leave_behind(self, by: RunId) -> None:
         """Fail what runs of this workflow left running: one of them runs at a time."""
         async with acquired(self._pool) as connection:
-            await connection.execute(_LEFT_BEHIND, self._tenant, self._branch, by.workflow_id)
+            rows = await connection.fetch(_LEFT_BEHIND, self._tenant, self._branch, by.workflow_id)
+        count_failed(row["reason"] for row in rows)
 
     async def levels(self) -> int:
         async with acquired(self._pool) as connection:

@@ -12,6 +12,7 @@ import asyncpg
 
 from durable_context import stored_json
 from durable_context.compaction.accounting import Figures, store_figures
+from durable_context.compaction.counting import count_completed
 from durable_context.compaction.source import NODES_HASH
 from durable_context.database import Connection, Pool, acquired
 from durable_context.errors import StalePlan
@@ -81,13 +82,15 @@ class Publications:
                 await self._begin_publication(connection, new.publication)
                 await self._make_current(connection, new.summary_ids)
                 checkpoint_id = await self._insert_checkpoint(connection, new)
-                await self._complete(connection, compaction_id, new)
+                reason = await self._complete(connection, compaction_id, new)
                 target = (self._tenant, self._branch)
                 await store_figures(connection, *target, [compaction_id], new.figures, new.policy)
         except asyncpg.PostgresError as error:
             if error.sqlstate == OVERLAP:
                 raise StalePlan("other nodes cover these turns by now") from error
             raise
+        if reason is not None:
+            count_completed(reason, new.tokens_before, new.tokens_after)
         return checkpoint_id
 
     async def was_reverted(self, since: int) -> bool:
@@ -167,8 +170,9 @@ class Publications:
 
     async def _complete(
         self, connection: Connection, compaction_id: UUID, new: NewCheckpoint
-    ) -> None:
-        await connection.execute(
+    ) -> str | None:
+        """Its reason."""
+        return await connection.fetchval(
             "with moved as ("
             " update durable_context.branches b set checkpoint_turn = $4,"
             " checkpoint_tokens = t.head_tokens from durable_context.visible_turns t"
@@ -177,7 +181,7 @@ class Publications:
             " update durable_context.compactions set status = 'completed', error = null,"
             " attempts = attempts + 1,"
             " tokens_before = $5, tokens_after = $6, finished_at = clock_timestamp()"
-            " where tenant = $1 and branch_uuid = $2 and compaction_id = $3",
+            " where tenant = $1 and branch_uuid = $2 and compaction_id = $3 returning reason",
             self._tenant,
             self._branch,
             compaction_id,

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from durable_context import stored_json
+from durable_context.compaction.counting import count_failed, count_skipped
 from durable_context.compaction.publishing import Publications
 from durable_context.compaction.segments import TurnSize
 from durable_context.contracts import NodeRange, Reason
@@ -41,7 +42,7 @@ with left_behind as (
             || format('left behind: the branch went on at turns %s-%s', $3, $4)
     where tenant = $1 and branch_uuid = $2 and status = 'running'
         and reason in ('turn', 'request', 'sweep') and (from_turn <> $3 or to_turn <> $4)
-    returning compaction_id
+    returning reason
 )
 insert into durable_context.compactions (
     tenant, branch_uuid, from_turn, to_turn, status, reason, tokens_before, workflow_id, run_id,
@@ -53,7 +54,7 @@ select $1, $2, $3, $4, 'running', $5, $6, $7, $8, (
 ) from (select count(*) from left_behind) counted
 on conflict (branch_uuid, level, from_turn) where status = 'running'
 do update set workflow_id = excluded.workflow_id, run_id = excluded.run_id, focus = excluded.focus
-returning compaction_id
+returning compaction_id, array(select l.reason from left_behind l)
 """
 
 
@@ -179,7 +180,7 @@ class CompactionStore(Publications):
         """
         async with acquired(self._pool) as connection, connection.transaction():
             await self._lock(connection)
-            return await connection.fetchval(
+            row = await connection.fetchrow(
                 _JOIN_COMPACTION,
                 self._tenant,
                 self._branch,
@@ -190,12 +191,16 @@ class CompactionStore(Publications):
                 *by,
                 focus_id,
             )
+        assert row is not None
+        compaction_id, left_behind = row
+        count_failed(left_behind)
+        return compaction_id
 
     async def note_skipped(self, head: BranchHead, reason: Reason) -> None:
         """An event, once until something else happens: nothing was due."""
         figures = {"reason": reason, "checkpoint_turn": head.checkpoint_turn}
         async with acquired(self._pool) as connection:
-            await connection.execute(
+            noted = await connection.fetch(
                 "select durable_context.note_event($1, $2, 'compaction_skipped', $3, null, $4)"
                 " where (select e.kind from durable_context.events e where e.branch_uuid = $2"
                 " order by e.event_no desc limit 1) is distinct from 'compaction_skipped'",
@@ -204,6 +209,8 @@ class CompactionStore(Publications):
                 head.head_turn,
                 stored_json.dumps(figures),
             )
+        if noted:
+            count_skipped(reason)
 
     async def checkpoint(self, turn_no: int) -> Checkpoint | None:
         async with acquired(self._pool) as connection:

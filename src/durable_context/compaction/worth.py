@@ -10,6 +10,7 @@ turns: they end the lag.
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from durable_context.compaction.counting import count_skipped
 from durable_context.compaction.store import BranchHead, CompactionStore, MergeSizes
 from durable_context.contracts import NodeRange, TreeReason
 from durable_context.database import Pool, acquired
@@ -91,14 +92,14 @@ async def note_skipped_node(
 ) -> None:
     """A row that says so, and its event: once for a range, however often it is skipped."""
     async with acquired(pool) as connection:
-        await connection.execute(
+        noted = await connection.fetch(
             "with locked as materialized (select tenant, branch_uuid"
             " from durable_context.branches where tenant = $1 and branch_uuid = $2"
             " for no key update)"
             " insert into durable_context.compactions as c (tenant, branch_uuid, level, from_turn,"
             " to_turn, status, reason, error, finished_at)"
             " select l.tenant, l.branch_uuid, $3, $4, $5, 'skipped', $6, $7, clock_timestamp()"
-            " from locked l on conflict do nothing",
+            " from locked l on conflict do nothing returning c.compaction_id",
             tenant,
             branch_uuid,
             node.level,
@@ -107,6 +108,8 @@ async def note_skipped_node(
             reason,
             why,
         )
+    if noted:
+        count_skipped(reason)
 
 
 def _idle(last_turn_at: datetime | None) -> str | None:

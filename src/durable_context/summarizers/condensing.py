@@ -19,6 +19,7 @@ from durable_context.summarizers import Attempt, SummaryDraft, SummaryRequest
 from durable_context.summarizers.chunks import draft_pieces, pack, pieces_of, prompt_of
 from durable_context.summarizers.drafts import check_draft
 from durable_context.summarizers.limits import text_cap
+from durable_context.summarizers.spending import count_call
 from durable_context.tokens import token_counter
 
 if TYPE_CHECKING:
@@ -108,26 +109,29 @@ class Condensing:
         reply = await self._ask(kind, prompt)
         if reply.answer is None:
             assert reply.failure is not None
-            raise self._failed(reply.failure, reply)
+            raise await self._failed(reply.failure, reply)
         draft = SummaryDraft(
             headline=reply.answer.headline, text=reply.answer.text, made_by=self._recipe
         )
         try:
             checked = check_draft(draft, request, input_tokens=tokens)
         except InvalidDraft as error:
-            raise self._failed(error, reply) from error
-        return checked, self._attempt("ok", reply)
+            raise await self._failed(error, reply) from error
+        return checked, await self._attempt("ok", reply)
 
-    def _failed(self, error: SummarizerError, reply: "Reply") -> SummarizerError:
-        self._calls.append(self._attempt(_OUTCOMES[type(error)], reply, str(error)))
+    async def _failed(self, error: SummarizerError, reply: "Reply") -> SummarizerError:
+        self._calls.append(await self._attempt(_OUTCOMES[type(error)], reply, str(error)))
         error.attempts = tuple(self._calls)
         return error
 
-    def _attempt(self, outcome: str, reply: "Reply", error: str | None = None) -> Attempt:
-        return Attempt(
+    async def _attempt(self, outcome: str, reply: "Reply", error: str | None = None) -> Attempt:
+        """Each is counted here, once: kept parts are told of again with the final draft."""
+        call = Attempt(
             made_by=self._recipe,
             outcome=outcome,
             input_tokens=reply.input_tokens,
             output_tokens=reply.output_tokens,
             error=error,
         )
+        await count_call(call)
+        return call

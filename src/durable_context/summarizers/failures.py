@@ -57,6 +57,14 @@ def failure(error: Exception, model: str, timeout: float) -> SummarizerError:
             return InvalidDraft(f"the answer of {model!r} is unusable: {type(error).__name__}")
 
 
+def error_kind(error: SummarizerError) -> str:
+    """Of what `failure` made it from: the status of the answer, or the type of the error."""
+    cause = error.__cause__
+    if isinstance(cause, exceptions.ModelHTTPError):
+        return str(cause.status_code)
+    return type(cause or error).__name__
+
+
 def retry_after(headers: Mapping[str, str] | None) -> float | None:
     """Seconds, from `retry-after-ms` or from `retry-after` in seconds or as a date."""
     found = {name.lower(): value.strip() for name, value in (headers or {}).items()}

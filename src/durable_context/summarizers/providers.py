@@ -21,8 +21,9 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RunUsage
 
 from durable_context.errors import SummarizerError, SummarizerRejected
-from durable_context.summarizers.failures import failure
+from durable_context.summarizers.failures import error_kind, failure
 from durable_context.summarizers.model import CHAT_COMPLETIONS
+from durable_context.telemetry.model_calls import model_call, note_answer, note_failure
 
 
 class Answer(BaseModel):
@@ -63,19 +64,30 @@ async def open_model(name: str, base_url: str | None, api_key: str | None) -> As
 
 
 async def ask(model: Model, name: str, question: Question) -> Reply:
+    with model_call(model.system, model.model_name, question.max_tokens, model.base_url) as call:
+        reply, finish_reason = await _asked(model, name, question)
+        note_answer(call, reply.input_tokens, reply.output_tokens, finish_reason)
+        if reply.failure is not None:
+            note_failure(call, error_kind(reply.failure))
+    return reply
+
+
+async def _asked(model: Model, name: str, question: Question) -> tuple[Reply, str | None]:
+    """The reply, and why the model ended it."""
     used = RunUsage()
     settings = ModelSettings(
         max_tokens=question.max_tokens, timeout=question.timeout, max_retries=0
     )
     agent = Agent(model, output_type=Answer, instructions=question.instructions, retries=0)
-    answer, failed = None, None
+    answer, failed, finish_reason = None, None, None
     try:
         async with asyncio.timeout(question.timeout):
-            answer = (await agent.run(question.prompt, model_settings=settings, usage=used)).output
+            run = await agent.run(question.prompt, model_settings=settings, usage=used)
+        answer, finish_reason = run.output, run.response.finish_reason
     except Exception as error:
         failed = failure(error, name, question.timeout)
         failed.__cause__ = error
-    return Reply(answer, failed, used.input_tokens, used.output_tokens)
+    return Reply(answer, failed, used.input_tokens, used.output_tokens), finish_reason
 
 
 def _inferred(name: str) -> Model:
