@@ -5,9 +5,13 @@ from temporalio.exceptions import ApplicationError
 
 from activities.errors import as_temporal_errors
 from activities.heartbeats import heartbeats
+from activities.said import of_offload
+from activities.spans import step
 from durable_context.contracts import OFFLOAD_CONTEXT, OffloadedMessages, OffloadRequest
 from durable_context.errors import ArtifactDamaged, ArtifactNotFound, InvalidArgument
 from durable_context.offload.durable import DurableOffload
+from durable_context.telemetry import steps
+from durable_context.telemetry.spans import say
 
 FINAL = (InvalidArgument, ArtifactNotFound, ArtifactDamaged)
 """Errors that no retry helps."""
@@ -22,7 +26,10 @@ class OffloadActivities:
         async with heartbeats(activity.info().heartbeat_timeout):
             with as_temporal_errors():
                 try:
-                    return await self._offloads.run(request)
+                    with step(steps.OFFLOAD, request.branch_uuid, {}) as span:
+                        result = await self._offloads.run(request)
+                        say(span, of_offload(result))
+                    return result
                 except FINAL as error:
                     final = error
         name = type(final).__name__

@@ -3,6 +3,8 @@
 from temporalio import activity
 
 from activities.errors import as_temporal_errors
+from activities.said import of_rebuild_plan, of_replacement
+from activities.spans import branch_step
 from durable_context.compaction.compactor import Compactor
 from durable_context.compaction.store import RunId
 from durable_context.contracts.rebuild import (
@@ -13,6 +15,8 @@ from durable_context.contracts.rebuild import (
     ReplaceRequest,
     ReplaceResult,
 )
+from durable_context.telemetry import spans, steps
+from durable_context.telemetry.spans import Said
 
 
 class RebuildActivities:
@@ -24,9 +28,17 @@ class RebuildActivities:
         info = activity.info()
         by = RunId(info.workflow_id, info.workflow_run_id)
         with as_temporal_errors():
-            return await self._compactor.plan_rebuild(request, by)
+            asked: dict[str, Said] = {spans.REASON: request.reason}
+            async with branch_step(steps.PLAN_REBUILD, self._compactor, request, asked) as span:
+                plan = await self._compactor.plan_rebuild(request, by)
+                spans.say(span, of_rebuild_plan(plan))
+        return plan
 
     @activity.defn(name=REPLACE)
     async def replace(self, request: ReplaceRequest) -> ReplaceResult:
         with as_temporal_errors():
-            return await self._compactor.replace(request)
+            asked: dict[str, Said] = {steps.FAILED: len(request.failed)}
+            async with branch_step(steps.REPLACE, self._compactor, request, asked) as span:
+                result = await self._compactor.replace(request)
+                spans.say(span, of_replacement(result))
+        return result

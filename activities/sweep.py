@@ -9,11 +9,15 @@ from temporalio import activity
 
 from activities.errors import as_temporal_errors
 from activities.heartbeats import PER_TIMEOUT
+from activities.said import of_sweep
+from activities.spans import step
 from durable_context.artifacts.contents import ContentStore
 from durable_context.contracts.sweep import SWEEP, SweepPosition, SweepRequest
 from durable_context.database import Pool
 from durable_context.sweeps.sweep import Sweeping
 from durable_context.sweeps.sweeping import ONE_RUN
+from durable_context.telemetry import steps
+from durable_context.telemetry.spans import say
 
 
 class SweepActivities:
@@ -54,8 +58,10 @@ class SweepActivities:
             activity.heartbeat(position)
 
         async with _repeated(told, info.heartbeat_timeout):
-            with as_temporal_errors():
-                return await sweeping.run(request, told[0], tell)
+            with as_temporal_errors(), step(steps.SWEEP, None, {steps.KIND: request.kind}) as span:
+                position = await sweeping.run(request, told[0], tell)
+                say(span, of_sweep(position.counts))
+                return position
 
 
 def _left(request: SweepRequest) -> timedelta:

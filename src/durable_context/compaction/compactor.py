@@ -15,6 +15,7 @@ from durable_context.artifacts.index import ArtifactIndex
 from durable_context.artifacts.summaries import ArtifactSummaries
 from durable_context.compaction import node_index
 from durable_context.compaction.checkpoints import checkpoint_after
+from durable_context.compaction.conversation import OfBranch, shown_conversation
 from durable_context.compaction.drafting import Drafting
 from durable_context.compaction.lag import next_segment
 from durable_context.compaction.making import MakeSummarizer, NodeMaking
@@ -172,6 +173,10 @@ class Compactor:
         same. Raises StalePlan when something fits nowhere any more.
         """
         return await Replacing(self._pool, request, self._counters).replace()
+
+    async def shown_conversation(self, request: OfBranch) -> str:
+        """For spans: the conversation's id where policy exposes it, else the branch's."""
+        return await shown_conversation(self._pool, request)
 
     async def _plan_segment(
         self,

@@ -5,6 +5,7 @@ whoever tries again.
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from durable_context.compaction.counting import count_summary
 from durable_context.compaction.draft_store import DraftParts, DraftStore, NewSummary
 from durable_context.compaction.drafting import Drafted, Drafting
 from durable_context.compaction.focus import focused_recipe, load_focus
@@ -117,7 +118,12 @@ class _Asked:
             covered_tokens=source.covered_tokens,
             degraded=drafted.degraded,
         )
-        return await self._drafts.keep(new, anew=self._request.anew)
+        added = await self._drafts.add(new, anew=self._request.anew)
+        if added is None:
+            return await self._drafts.keep(new, anew=self._request.anew)
+        level, recipe = self._request.node.level, self._drafting.recipe
+        count_summary(recipe, level, degraded=drafted.degraded)
+        return added
 
     async def _draft(self, source: SummarySource) -> Drafted:
         """Ask, and note on the compaction how it went."""

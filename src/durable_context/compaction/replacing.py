@@ -12,6 +12,7 @@ import asyncpg
 from durable_context import stored_json
 from durable_context.compaction.accounting import Figures, figures, store_figures
 from durable_context.compaction.checkpoints import check_cover
+from durable_context.compaction.counting import count_completed, count_failed
 from durable_context.compaction.publishing import OVERLAP
 from durable_context.compaction.spending import spent
 from durable_context.compaction.store import CompactionStore
@@ -67,13 +68,14 @@ from durable_context.summaries n
 where n.tenant = $1 and n.branch_uuid = $2 and n.summary_id = any($3::uuid[])
     and c.tenant = $1 and c.branch_uuid = $2 and c.status = 'running' and c.level = n.level
     and c.from_turn = n.from_turn and c.to_turn = n.to_turn
-returning c.compaction_id
+returning c.compaction_id, c.reason, c.tokens_before, c.tokens_after
 """
 
 _FAIL = """
 update durable_context.compactions set status = 'failed', finished_at = clock_timestamp(),
     error = coalesce(error, 'no summarizer made it')
 where tenant = $1 and branch_uuid = $2 and compaction_id = any($3::uuid[]) and status = 'running'
+returning reason
 """
 
 
@@ -197,7 +199,8 @@ class _ReplacementStore(CompactionStore):
         """Those that still run."""
         async with acquired(self._pool) as connection, connection.transaction():
             await self._lock(connection)
-            await connection.execute(_FAIL, self._tenant, self._branch, compactions)
+            rows = await connection.fetch(_FAIL, self._tenant, self._branch, compactions)
+        count_failed(row["reason"] for row in rows)
 
     async def replace(self, new: _Replacement) -> int:
         """All or nothing; how many merges there were. Raises StalePlan."""
@@ -209,24 +212,28 @@ class _ReplacementStore(CompactionStore):
                 done = await self._publish_drafts(connection, new)
                 if new.figures:
                     target = (self._tenant, self._branch)
-                    await store_figures(connection, *target, done, new.figures, new.policy)
+                    ids = [row["compaction_id"] for row in done]
+                    await store_figures(connection, *target, ids, new.figures, new.policy)
                 if new.rendered and new.checkpoint:
                     await self._add_revision(connection, new.checkpoint, new.rendered, new.frontier)
         except asyncpg.PostgresError as error:
             if error.sqlstate == OVERLAP:
                 raise StalePlan("other nodes cover these turns by now") from error
             raise
+        for _, *completed in done:
+            count_completed(*completed)
         return new.merges
 
-    async def _publish_drafts(self, connection: Connection, new: _Replacement) -> list[UUID]:
-        """Ids of the compactions that are completed with it."""
+    async def _publish_drafts(
+        self, connection: Connection, new: _Replacement
+    ) -> list[asyncpg.Record]:
+        """The compactions that are completed with it: id, reason, tokens before and after."""
         ids = [node.summary_id for node in new.drafts]
         old = await connection.fetch(_SUPERSEDE, self._tenant, self._branch, ids)
         if len(old) != len(ids) - new.merges:
             raise StalePlan("other nodes stand for these turns by now")
         await self._make_current(connection, ids)
-        rows = await connection.fetch(_COMPLETE, self._tenant, self._branch, ids)
-        return [row[0] for row in rows]
+        return await connection.fetch(_COMPLETE, self._tenant, self._branch, ids)
 
     async def _add_revision(
         self,
