@@ -1,13 +1,12 @@
 """Pages in a real browser (`make test-browser`), of a stack that is all real but for its model.
 
-`stack`   a `LiveStack`, one a session: `.client`, `.main` (60 turns, compacted, a rebuild), `.fork`,
-          `.temporal`, `.temporal_ui_url`, `.database_url`, `.artifact_url`, `.model`
+`stack`   a `LiveStack`, one a session: `.client`, `.main` (60 turns, compacted, partly rebuilt),
+          `.fork`, `.temporal`, `.temporal_ui_url`, `.database_url`, `.artifact_url`, `.model`
 `page`    a new page of headless Chromium (playwright's async API), 1400 × 900, without cookies
 `browser` the Chromium of the session, for a context of one's own
 """
 
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
 from tests.browser.chromium import ARGUMENTS, find_chromium
-from tests.browser.live_stack import LiveStack, live_stack
+from tests.browser.live_stack import LiveStack, live_stack, open_directory
 
 VIEWPORT = {"width": 1400, "height": 900}
 
@@ -50,8 +49,7 @@ async def page(browser: Browser) -> AsyncIterator[Page]:
 
 @pytest.fixture(scope="session")
 async def stack() -> AsyncIterator[LiveStack]:
-    directory = Path(tempfile.mkdtemp(prefix="durable-context-"))
-    directory.chmod(0o711)  # under root PostgreSQL runs as another user, who must come here
+    directory = open_directory()
     async with live_stack(directory / "data") as stack:
         yield stack
     shutil.rmtree(directory)

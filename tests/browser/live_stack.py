@@ -4,6 +4,7 @@ failed. PostgreSQL, Temporal with its UI and the worker are real; a model is mad
 
 import contextlib
 import os
+import tempfile
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
@@ -65,18 +66,26 @@ class LiveStack:
     model: ModelServer
 
 
+def open_directory() -> Path:
+    """A new one. Under root PostgreSQL runs as another user, who must be able to come here."""
+    directory = Path(tempfile.mkdtemp(prefix="durable-context-"))
+    directory.chmod(0o711)
+    return directory
+
+
 @contextlib.asynccontextmanager
 async def live_stack(directory: Path) -> AsyncGenerator[LiveStack]:
     """Takes about a minute; `directory` keeps the data."""
-    async with ModelServer(_summary) as model:
-        with _environment(
-            DURABLE_CONTEXT_MODEL_BASE_URL=model.base_url,
-            DURABLE_CONTEXT_POLICY=POLICY.model_dump_json(),
-            OPENAI_API_KEY="made-up",
-        ):
-            async with EmbeddedStack(directory, [SUMMARIZER]) as stack:
-                async with _filled(stack, model) as live:
-                    yield live
+    async with contextlib.AsyncExitStack() as exits:
+        model = await exits.enter_async_context(ModelServer(_summary))
+        variables = {
+            "DURABLE_CONTEXT_MODEL_BASE_URL": model.base_url,
+            "DURABLE_CONTEXT_POLICY": POLICY.model_dump_json(),
+            "OPENAI_API_KEY": "made-up",
+        }
+        exits.enter_context(_environment(variables))
+        stack = await exits.enter_async_context(EmbeddedStack(directory, [SUMMARIZER]))
+        yield await exits.enter_async_context(_filled(stack, model))
 
 
 @contextlib.asynccontextmanager
@@ -129,7 +138,9 @@ async def _record(branch: Branch, turn: TranscriptTurn) -> None:
     asked, *_ = turn.messages
     prepared = await branch.prepare(asked, budget=BUDGET)
     assert isinstance(prepared, PreparedContext)
-    await branch.record_turn(turn.messages, occurred_at=turn.occurred_at, prepared=prepared)
+    await branch.record_turn(
+        turn.messages, outcome=turn.outcome, occurred_at=turn.occurred_at, prepared=prepared
+    )
 
 
 async def _forked(main: Branch) -> Branch:
@@ -175,7 +186,7 @@ def _summary(request: ReceivedRequest) -> Reply:
 
 
 @contextlib.contextmanager
-def _environment(**variables: str) -> Generator[None]:
+def _environment(variables: dict[str, str]) -> Generator[None]:
     """For what the stack starts."""
     before: dict[str, Any] = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
