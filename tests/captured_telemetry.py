@@ -4,6 +4,7 @@ The providers are the process's own and can be set once, so that all tests share
 spans only while a test listens.
 """
 
+import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,11 +19,12 @@ from opentelemetry.sdk.metrics import (
     UpDownCounter,
 )
 from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
+PATIENCE = 60
 DELTA = AggregationTemporality.DELTA
 SINCE_LAST_READ = dict.fromkeys((Counter, Histogram, ObservableCounter, UpDownCounter), DELTA)
 
@@ -49,6 +51,22 @@ class _WhileListening(Sampler):
         return "while a test listens"
 
 
+class _Ends(SpanProcessor):
+    """Wakes who waits for a span to end, in whatever thread it does."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.seen = asyncio.Event()
+
+    def begin(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.seen.clear()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.seen.set)
+
+
 class CapturedTelemetry:
     """Made once a process. `spans` and the metrics are those since `listening` began."""
 
@@ -59,6 +77,8 @@ class CapturedTelemetry:
         self._points: dict[str, list[Any]] = {}
         provider = TracerProvider(sampler=self._sampler, shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self._ends = _Ends()
+        provider.add_span_processor(self._ends)
         trace.set_tracer_provider(provider)
         meters = MeterProvider([self._reader], shutdown_on_exit=False)
         metrics.set_meter_provider(meters)
@@ -87,6 +107,15 @@ class CapturedTelemetry:
         """The only one of this name."""
         (span,) = self.spans(name)
         return span
+
+    async def ended(self, name: str, count: int = 1) -> tuple[ReadableSpan, ...]:
+        """As `spans`, once there are so many, for which it waits a minute."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                self._ends.begin()
+                if len(spans := self.spans(name)) >= count:
+                    return spans
+                await self._ends.seen.wait()
 
     def children(self, parent: ReadableSpan) -> tuple[ReadableSpan, ...]:
         return tuple(span for span in self.spans() if is_child(span, parent))
