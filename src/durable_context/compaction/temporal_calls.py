@@ -49,6 +49,7 @@ from durable_context.contracts import (
     compaction_workflow_id,
 )
 from durable_context.errors import CompactionFailed, CompactionTimeout, CompactionUnavailable
+from durable_context.telemetry.temporal import interceptors
 
 LOCAL_ADDRESS = "localhost:7233"
 LONGEST_RUN = timedelta(hours=24)
@@ -67,7 +68,12 @@ async def connect(address: str | None) -> Client:
     """
     config = await asyncio.to_thread(ClientConfig.load_client_connect_config)
     config["target_host"] = address or config.get("target_host") or LOCAL_ADDRESS
-    return await Client.connect(**config, data_converter=pydantic_data_converter, lazy=True)
+    return await Client.connect(
+        **config,
+        data_converter=pydantic_data_converter,
+        interceptors=await asyncio.to_thread(interceptors),  # which imports for a moment
+        lazy=True,
+    )
 
 
 class CompactionCalls:
