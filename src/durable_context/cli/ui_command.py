@@ -68,7 +68,7 @@ def ui(
         url = database_url if allow_changes else _read_only(database_url)
         address = temporal or FROM_ENVIRONMENT
         async with await connect(url, temporal=address, tenant=tenant) as client:
-            inspected = Inspector(client, links, namespace, allow_changes)
+            inspected = Inspector(client, links, namespace, allow_changes, tenant)
             shown = access.token if given is None else None
             return await _serve(inspected, access, host, port, shown, open_browser=open_browser)
 

@@ -10,7 +10,7 @@ LANE: Final = 14
 HEIGHT: Final = 30
 LANES: Final = 12
 """Forks of forks that are drawn beside each other; those below share the last lane."""
-BAR: Final = 220
+BAR: Final = 150
 
 
 class Bar(NamedTuple):

@@ -36,6 +36,7 @@ class Inspector(NamedTuple):
     temporal_ui: str | None = None
     namespace: str = "default"
     allow_changes: bool = False
+    tenant: str = "default"
 
 
 def inspector(request: Request) -> Inspector:
