@@ -40,8 +40,10 @@ class Selector(NamedTuple):
     matchers: tuple[promql_parser.Matcher, ...]
 
     def selects(self, sample: Sample) -> bool:
+        """What is excluded may be all there is, if the label is there to exclude it by."""
         return sample.name == self.name and all(
             _matches(each, sample.labels.get(each.name, ""))
+            or (each.name in sample.labels and _excludes(each))
             for each in self.matchers
             if each.name not in OF_TARGETS
         )
@@ -101,8 +103,12 @@ def grouping(expression: str) -> set[str]:
 def _matches(matcher: promql_parser.Matcher, value: str) -> bool:
     kinds = promql_parser.MatchOp
     if matcher.op in (kinds.Equal, kinds.NotEqual):
-        return (value == matcher.value) == (matcher.op == kinds.Equal)
-    return bool(re.fullmatch(matcher.value, value)) == (matcher.op == kinds.Re)
+        return (value == matcher.value) != _excludes(matcher)
+    return bool(re.fullmatch(matcher.value, value)) != _excludes(matcher)
+
+
+def _excludes(matcher: promql_parser.Matcher) -> bool:
+    return matcher.op in (promql_parser.MatchOp.NotEqual, promql_parser.MatchOp.NotRe)
 
 
 def _parts(expression: str) -> Iterator[promql_parser.Expr]:

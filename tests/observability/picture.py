@@ -1,0 +1,70 @@
+"""`python -m tests.observability.picture PATH` draws the dashboard from a live stack: 7 minutes."""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.observability.drawing import Series, draw
+from tests.observability.live_stack import LiveStack, live_stack
+from tests.observability.prometheus_server import PrometheusServer
+from tests.observability.traffic import Phases, break_a_run, run, unknown_code
+from tests.telemetry.queries import VARIABLES, Query, dashboard, panel_queries, panels
+
+PHASES = Phases(well=110, failing=50, mended=60, hanging=60, after=80)
+TALKERS = 8
+STEP_SECONDS = 4
+RATE = {"$__rate_interval": "30s"}
+
+
+async def watched(directory: Path) -> dict[int, list[Series]]:
+    """What each panel shows of it, by the panel's id."""
+    async with live_stack(directory) as stack:
+        started = time.time()
+        await _happen(stack)
+        return {
+            panel["id"]: await _shown(stack.prometheus, panel, started, time.time())
+            for panel in panels()
+        }
+
+
+async def _happen(stack: LiveStack) -> None:
+    talking = asyncio.create_task(run(stack, PHASES, TALKERS))
+    async with unknown_code(stack.temporal):
+        await asyncio.sleep(20)
+    await talking
+    await break_a_run(stack)
+    await asyncio.sleep(10)
+
+
+async def _shown(
+    prometheus: PrometheusServer, panel: dict[str, Any], start: float, end: float
+) -> list[Series]:
+    found: list[Series] = []
+    for query in panel_queries(panel, VARIABLES | RATE):
+        if panel["type"] == "stat":
+            answers = await prometheus.at(query.expression, end)
+            found += [_series(query, each["metric"], [each["value"]], start) for each in answers]
+        else:
+            answers = await prometheus.between(query.expression, start, end, STEP_SECONDS)
+            found += [_series(query, each["metric"], each["values"], start) for each in answers]
+    return found
+
+
+def _series(query: Query, labels: dict[str, str], points: list[Any], start: float) -> Series:
+    legend = query.legend
+    for name, value in labels.items():
+        legend = legend.replace(f"{{{{{name}}}}}", value)
+    return Series(
+        legend, [float(when) - start for when, _ in points], [float(what) for _, what in points]
+    )
+
+
+if __name__ == "__main__":
+    directory = Path(tempfile.mkdtemp(prefix="durable-context-"))
+    directory.chmod(0o711)  # under root PostgreSQL runs as another user, who must come here
+    draw(dashboard(), asyncio.run(watched(directory)), Path(sys.argv[1]))
+    shutil.rmtree(directory)
