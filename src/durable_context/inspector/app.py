@@ -32,6 +32,7 @@ from durable_context.inspector import (
     compactions_page,
     conversation_page,
     events_page,
+    prompt_page,
     tree_page,
     turns_page,
 )
@@ -69,6 +70,9 @@ def make_app(inspected: Inspector, access: Access | None = None) -> ASGIApp:
             Route("/branch/turns", turns_page.turns),
             Route("/branch/turn", turns_page.turn),
             Route("/branch/turn/message", turns_page.message),
+            Route("/branch/prompt", prompt_page.prompt),
+            Route("/branch/prompt/message", prompt_page.prompt_message),
+            Route("/branch/prompt/request.json", prompt_page.prompt_request),
             Route("/branch/compactions", compactions_page.branch_compactions),
             Route("/compactions", compactions_page.compactions),
             Route("/branch/events", events_page.events),

@@ -63,7 +63,7 @@ def _shown(event: ContextEvent) -> _Shown:
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in data.items():
-        if value not in (None, {}, []):
+        if value is not None and value is not False and value != {} and value != []:
             yield name.replace("_", " "), _words(value)
 
 
