@@ -6,23 +6,23 @@ checkpoint and the turns after it do. Between the two are the compactions, one r
 
 from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
 from durable_context.inspector.formats import turns
-from durable_context.looks.sizes import BranchSizes, CompactionMark, SizeBucket
+from durable_context.looks.sizes import BranchSizes, CompactionMark, MarkOutcome, SizeBucket
 
 WIDTH: Final = 960
 LEFT: Final = 62
 RIGHT: Final = 950
-BARS: Final = (14, 104)
-"""Top and bottom of the bars; of the rows of marks; of the lines."""
-MARKS: Final = (118, 162)
-LINES: Final = (176, 316)
-HEIGHT: Final = 342
+BARS: Final = (18, 108)
+"""Top and bottom of the bars, top of the first row of marks, height of the lines."""
+MARKS: Final = 126
+LINES: Final = 134
 BUCKETS: Final = 200
 """More would be narrower than they can be told apart."""
 
-ROWS: Final = {"completed": 0, "degraded": 1, "failed": 2, "running": 2, "skipped": 3}
+ROW: Final = 12
+"""Height of a row of marks."""
 _OUTLIER: Final = 4
 """Bars this many times as high as nearly all others are cut off."""
 
@@ -82,15 +82,26 @@ class Plot(NamedTuple):
     size_ticks: tuple[Tick, ...]
     sum_ticks: tuple[Tick, ...]
     head_turn: int
+    outcomes: tuple[str, ...]
+    lines_top: int
+    lines_bottom: int
+    height: int
     width: int = WIDTH
-    height: int = HEIGHT
     left: int = LEFT
     right: int = RIGHT
-    bars_bottom: int = BARS[1]
-    lines_bottom: int = LINES[1]
     top: int = BARS[0]
-    marks_top: int = MARKS[0]
-    lines_top: int = LINES[0]
+    bars_bottom: int = BARS[1]
+    marks_top: int = MARKS - 3
+
+    @property
+    def is_bucketed(self) -> bool:
+        """Whether a bar stands for several turns."""
+        return len(self.bars) < self.head_turn
+
+    @property
+    def highest(self) -> Bar:
+        """That of the largest turn."""
+        return max(self.bars, key=lambda bar: bar.bucket.largest)
 
     @property
     def described(self) -> str:
@@ -106,11 +117,13 @@ def plot_of(sizes: BranchSizes) -> Plot | None:
         return None
     across = _across(sizes.head_turn)
     bars_top = _bars_top(sizes.buckets)
+    outcomes = _outcomes(sizes.marks)
+    top = MARKS + ROW * len(outcomes) + (20 if outcomes else 8)
     sums = _sums(sizes.buckets)
-    up = _logarithmic(*sums)
+    up = _logarithmic(*sums, (top, top + LINES))
     return Plot(
         bars=tuple(_bar(bucket, across, bars_top) for bucket in sizes.buckets),
-        marks=tuple(_mark(mark, across) for mark in sizes.marks),
+        marks=tuple(_mark(mark, across, outcomes) for mark in sizes.marks),
         whole=_steps(((bucket, up(bucket.whole)) for bucket in sizes.buckets), across),
         carried=_steps(((bucket, up(bucket.carried)) for bucket in sizes.buckets), across),
         inherited=across(sizes.inherited_turn + 0.5) if sizes.inherited_turn else None,
@@ -122,6 +135,10 @@ def plot_of(sizes: BranchSizes) -> Plot | None:
             Tick(up(10**power), _power(power)) for power in range(sums[0], sums[1] + 1)
         ),
         head_turn=sizes.head_turn,
+        outcomes=outcomes,
+        lines_top=top,
+        lines_bottom=top + LINES,
+        height=top + LINES + 22,
     )
 
 
@@ -136,9 +153,9 @@ def _across(head: int) -> Callable[[float], float]:
 
 def _bars_top(buckets: Sequence[SizeBucket]) -> float:
     """Size of the highest bar that is drawn whole."""
-    averages = sorted(_average(bucket) for bucket in buckets)
-    usual = averages[floor(0.9 * (len(averages) - 1))] * _OUTLIER
-    return max(1.0, averages[-1] if averages[-1] <= usual else usual)
+    largest = sorted(bucket.largest for bucket in buckets)
+    usual = largest[floor(0.9 * (len(largest) - 1))] * _OUTLIER
+    return max(1.0, largest[-1] if largest[-1] <= usual else usual)
 
 
 def _average(bucket: SizeBucket) -> float:
@@ -148,21 +165,27 @@ def _average(bucket: SizeBucket) -> float:
 def _bar(bucket: SizeBucket, across: Callable[[float], float], most: float) -> Bar:
     x, end = across(bucket.from_turn - 0.5), across(bucket.to_turn + 0.5)
     gap = min(1.0, (end - x) * 0.15)
-    height = _average(bucket)
     return Bar(
         x=x,
         width=round(end - x - gap, 2),
-        top=_linear(min(height, most), most, BARS),
+        top=_linear(min(_average(bucket), most), most, BARS),
         peak=_linear(min(bucket.largest, most), most, BARS),
-        is_cut=height > most,
+        is_cut=bucket.largest > most,
         bucket=bucket,
     )
 
 
-def _mark(mark: CompactionMark, across: Callable[[float], float]) -> MarkPlace:
-    top, bottom = MARKS
-    y = top + 6 + ROWS[mark.outcome] * (bottom - top - 12) / max(ROWS.values())
-    return MarkPlace(across(mark.to_turn), round(y, 2), mark)
+def _outcomes(marks: Iterable[CompactionMark]) -> tuple[str, ...]:
+    """Those that are drawn, a row for each."""
+    drawn = {mark.outcome for mark in marks}
+    return tuple(outcome for outcome in get_args(MarkOutcome) if outcome in drawn)
+
+
+def _mark(
+    mark: CompactionMark, across: Callable[[float], float], outcomes: tuple[str, ...]
+) -> MarkPlace:
+    row = outcomes.index(mark.outcome)
+    return MarkPlace(across(mark.to_turn), MARKS + ROW // 2 + ROW * row, mark)
 
 
 def _steps(values: Iterable[tuple[SizeBucket, float]], across: Callable[[float], float]) -> str:
@@ -186,9 +209,9 @@ def _sums(buckets: Sequence[SizeBucket]) -> tuple[int, int]:
     return low, max(low + 1, ceil(log10(max(1, most))))
 
 
-def _logarithmic(low: int, high: int) -> Callable[[float], float]:
+def _logarithmic(low: int, high: int, span: tuple[int, int]) -> Callable[[float], float]:
     def place(value: float) -> float:
-        return _linear(log10(max(value, 10**low)) - low, high - low, LINES)
+        return _linear(log10(max(value, 10**low)) - low, high - low, span)
 
     return place
 
