@@ -118,6 +118,7 @@ async def test_the_token_in_an_address_becomes_a_cookie(open_site: Open) -> None
     assert "HttpOnly" in cookie and "samesite=strict" in cookie.lower() and "Path=/" in cookie
     assert "Secure" not in cookie and TOKEN not in cookie and TOKEN not in answer.text
     assert (await site.get("/")).status_code == 200
+    assert (await site.get("/", params={"token": TOKEN})).headers["location"] == "/"
     other = open_site("0.0.0.0", "another token of length", "http://inspector.example:8234")
     other.cookies = site.cookies
     assert (await other.get("/")).status_code == 401

@@ -96,11 +96,13 @@ class Guard:
     def _unknown(self, request: Request) -> Response | None:
         """What whoever has not shown the token gets, or who shows it in the address."""
         token = self._access.token
-        if token is None or _is_known(request, token):
+        if token is None:
             return None
         shown = request.query_params.get("token", "")
         if request.method in ("GET", "HEAD") and _same(shown, token):
             return _welcome(request, token)
+        if _is_known(request, token):
+            return None
         return page(
             request,
             "refused.html",
