@@ -42,10 +42,11 @@ async def test_outside_ids_are_told_only_where_the_policy_exposes_them(
     make_client: Callable[..., Any], telemetry: CapturedTelemetry
 ) -> None:
     client = await make_client(CompactionPolicy(expose_ids=True), tenant="acme")
-    branch = await client.open_branch("talk/1", "main")
+    branch = await client.open_branch("talk/1\n" + "x" * 400, "main")
     await branch.record_turn(numbered(1))
     told = dict(telemetry.span(RECORD).attributes or {})
-    assert told["gen_ai.conversation.id"] == "talk/1"
+    assert told["gen_ai.conversation.id"] == "talk/1 " + "x" * 113, "as in Temporal"
+    assert told["gen_ai.conversation.id"] == branch._request("turn").conversation
     assert told["durable_context.branch.id"] == "main"
     assert told["durable_context.tenant"] == "acme"
     assert told["durable_context.branch.uuid"] == str(branch.branch_uuid)

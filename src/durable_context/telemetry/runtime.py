@@ -9,6 +9,7 @@ from uuid import UUID
 from opentelemetry.metrics import Histogram
 from opentelemetry.trace import Span
 
+from durable_context.compaction.run_texts import shown
 from durable_context.contracts import CompactionResult
 from durable_context.contracts.rebuild import RebuildResult
 from durable_context.models import Turn
@@ -125,9 +126,9 @@ def _observed(
 def _branch_attributes(branch: Observed) -> dict[str, spans.Said]:
     if not branch.policy.expose_ids:
         return spans.branch_attributes(branch.branch_uuid)
-    named = spans.branch_attributes(branch.branch_uuid, branch.conversation_id)
-    tenant = branch._resources.tenant  # pyright: ignore[reportPrivateUsage]
-    return named | {spans.BRANCH_ID: branch.branch_id, spans.TENANT: tenant}
+    named = spans.branch_attributes(branch.branch_uuid, shown(branch.conversation_id))
+    tenant = shown(branch._resources.tenant)  # pyright: ignore[reportPrivateUsage]
+    return named | {spans.BRANCH_ID: shown(branch.branch_id), spans.TENANT: tenant}
 
 
 def _turn_attributes(turn: Turn) -> dict[str, spans.Said]:
