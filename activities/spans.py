@@ -10,7 +10,7 @@ from temporalio import activity
 from durable_context.compaction.compactor import Compactor
 from durable_context.compaction.conversation import OfBranch
 from durable_context.telemetry.model_calls import conversation
-from durable_context.telemetry.spans import Said, branch_attributes, span
+from durable_context.telemetry.spans import BRANCH, Said, branch_attributes, span
 from durable_context.telemetry.steps import ATTEMPT
 
 
@@ -35,6 +35,8 @@ def step(
     name: str, branch_uuid: UUID | None, said: dict[str, Said], shown: str = ""
 ) -> Generator[Span]:
     attempt: dict[str, Said] = {ATTEMPT: activity.info().attempt}
-    branch = branch_attributes(branch_uuid, shown) if branch_uuid else {}
+    branch: dict[str, Said] = {}
+    if branch_uuid is not None:
+        branch = branch_attributes(branch_uuid, shown) if shown else {BRANCH: str(branch_uuid)}
     with span(name, branch | attempt | said) as current:
         yield current

@@ -2,6 +2,7 @@
 would add messages and stack traces, which may quote anything.
 """
 
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,10 +12,12 @@ from opentelemetry.trace import Span, SpanContext, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes, AttributeValue
 from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.service import RPCError, RPCStatusCode
 
 from durable_context.telemetry.spans import ERROR_TYPE
 
 SCOPE = "temporalio"
+RPC_STATUS = "rpc.response.status_code"
 
 
 def tracing() -> TracingInterceptor:
@@ -75,12 +78,17 @@ class _QuietSpan(Span):
         self._span.add_event(name, attributes, timestamp)
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
-        """The interceptor describes an error as `Type: message`."""
-        if isinstance(status, Status):
-            status, description = status.status_code, status.description
-        if description:
-            self._span.set_attribute(ERROR_TYPE, description.partition(":")[0])
-        self._span.set_status(status)
+        """Without the description, which is the message of the error that is handled right now.
+
+        That no run is open is an answer, by which the next one is begun.
+        """
+        error = sys.exception()
+        if isinstance(error, RPCError) and error.status == RPCStatusCode.NOT_FOUND:
+            self._span.set_attribute(RPC_STATUS, error.status.name)
+            return
+        if error is not None:
+            self._span.set_attribute(ERROR_TYPE, type(error).__name__)
+        self._span.set_status(status.status_code if isinstance(status, Status) else status)
 
     def record_exception(
         self,
