@@ -112,7 +112,12 @@ class ArtifactStore:
         return _artifact(row or _raise_no_such_name(name, version))
 
     async def find(self, branch_uuid: UUID, handle: str) -> Artifact:
-        """Raises ArtifactNotFound, which says the same of handles elsewhere and of none at all."""
+        """Also by the handle that processors' references show. Raises ArtifactNotFound, which says
+        the same of handles elsewhere and of none at all.
+        """
+        if isinstance(handle, str) and _OFFLOADED.fullmatch(handle):  # pyright: ignore[reportUnnecessaryIsInstance]
+            rows = await self._rows(queries.HISTORY, branch_uuid, handle)
+            return _artifact(rows[0] if rows else _raise_no_such_handle(handle))
         row = await self._row(queries.FIND, branch_uuid, _checked_handle(handle))
         return _artifact(row or _raise_no_such_handle(handle))
 

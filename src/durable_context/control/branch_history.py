@@ -93,6 +93,13 @@ class BranchHistory:
         check_limit(limit)
         return await self._resources.artifacts.newest(self.branch_uuid, limit, begin)
 
+    async def find_artifact(self, handle: str) -> Artifact:
+        """An artifact of the lineage without its content, by any handle that `load_artifact` takes.
+
+        Raises ArtifactNotFound, InvalidArgument.
+        """
+        return await self._resources.artifacts.find(self.branch_uuid, handle)
+
     async def newest_checkpoints(self, limit: int = 100) -> tuple[CheckpointMark, ...]:
         """Where the newest checkpoints stand, newest first: also those of the branch that were
         replaced or rejected, and those that it inherited. Raises InvalidArgument.

@@ -27,6 +27,7 @@ from durable_context.errors import (
     UnknownBranch,
 )
 from durable_context.inspector import (
+    artifacts_page,
     branch_page,
     branches_page,
     compactions_page,
@@ -73,6 +74,9 @@ def make_app(inspected: Inspector, access: Access | None = None) -> ASGIApp:
             Route("/branch/prompt", prompt_page.prompt),
             Route("/branch/prompt/message", prompt_page.prompt_message),
             Route("/branch/prompt/request.json", prompt_page.prompt_request),
+            Route("/branch/artifacts", artifacts_page.artifacts),
+            Route("/branch/artifact", artifacts_page.artifact),
+            Route("/branch/artifact/content", artifacts_page.artifact_content),
             Route("/branch/compactions", compactions_page.branch_compactions),
             Route("/compactions", compactions_page.compactions),
             Route("/branch/events", events_page.events),
