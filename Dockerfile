@@ -23,7 +23,7 @@ COPY worker worker
 ENV PATH=/opt/durable-context/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     DURABLE_CONTEXT_HEALTH_ADDRESS=0.0.0.0:8080
 USER durable-context
-EXPOSE 8080
+EXPOSE 8080 9090
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/ready', timeout=4)"]
 CMD ["python", "-m", "worker"]

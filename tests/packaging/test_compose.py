@@ -1,6 +1,5 @@
 """What docker-compose.yml and Dockerfile promise, read from the files: nothing is started."""
 
-import ast
 import json
 import re
 import tomllib
@@ -10,6 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.deployment.variables import FOREIGN, read_by_the_worker
+from worker.settings import Settings
+
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -17,29 +19,10 @@ ONE_SHOT = {name for name, service in SERVICES.items() if service.get("restart")
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
 HEALTH_CHECK = next((line for line in DOCKERFILE if line.startswith("HEALTHCHECK")), "")
 
-# What libpq, the clients of models and object stores, and Temporal's own environment configuration
-# read themselves.
-FOREIGN_SETTINGS = {
-    "PGPASSWORD",
-    "OPENAI_API_KEY",
-    "TEMPORAL_ADDRESS",
-    "TEMPORAL_NAMESPACE",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_REGION",
-    "AWS_ENDPOINT",
-}
-
 
 def instructions(keyword: str) -> list[str]:
     prefix = f"{keyword} "
     return [line.strip().removeprefix(prefix) for line in DOCKERFILE if line.startswith(prefix)]
-
-
-def settings_read_by_the_worker() -> set[str]:
-    tree = ast.parse((ROOT / "worker" / "settings.py").read_text())
-    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return {text for text in constants if isinstance(text, str)}
 
 
 def seconds(duration: str) -> int:
@@ -135,13 +118,18 @@ def test_compose_starts_the_worker_as_the_image_does() -> None:
 def test_the_worker_gets_only_settings_it_reads() -> None:
     handed_over = set(SERVICES["worker"]["environment"])
 
-    assert handed_over <= settings_read_by_the_worker() | FOREIGN_SETTINGS
+    assert handed_over <= read_by_the_worker() | FOREIGN
+
+
+def test_the_worker_has_longer_to_end_than_it_takes() -> None:
+    shutdown = Settings.from_env({"DURABLE_CONTEXT_DATABASE_URL": "postgresql://any"}).shutdown
+    assert seconds(SERVICES["worker"]["stop_grace_period"]) >= shutdown.total_seconds() + 30
 
 
 def test_the_image_serves_its_health_where_it_is_asked() -> None:
     assert "DURABLE_CONTEXT_HEALTH_ADDRESS=0.0.0.0:8080" in " ".join(instructions("ENV"))
     assert "http://127.0.0.1:8080/ready" in HEALTH_CHECK
-    assert "DURABLE_CONTEXT_HEALTH_ADDRESS" in settings_read_by_the_worker()
+    assert "DURABLE_CONTEXT_HEALTH_ADDRESS" in read_by_the_worker()
 
 
 def test_the_image_does_not_run_as_root() -> None:
