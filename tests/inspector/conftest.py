@@ -32,7 +32,7 @@ async def make_site(client: ContextClient) -> AsyncIterator[Callable[..., Site]]
     made: list[Site] = []
 
     def make(**settings: Any) -> Site:
-        made.append(Site(Inspector(client, **settings)))
+        made.append(Site(Inspector(**({"client": client} | settings))))
         return made[-1]
 
     yield make
