@@ -5,7 +5,8 @@ agent's process are real and show what they measure; a model is made up.
 import contextlib
 import os
 import sys
-from collections.abc import AsyncGenerator
+import tempfile
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -47,6 +48,14 @@ class LiveStack:
     model: ModelServer
     temporal: Client
     prometheus: PrometheusServer
+
+
+@contextlib.contextmanager
+def directory_for_once() -> Generator[Path]:
+    with tempfile.TemporaryDirectory(prefix="durable-context-") as name:
+        directory = Path(name)
+        directory.chmod(0o711)  # under root PostgreSQL runs as another user, who must come here
+        yield directory
 
 
 @contextlib.asynccontextmanager

@@ -1,15 +1,13 @@
 """`python -m tests.observability.picture PATH` draws the dashboard from a live stack: 7 minutes."""
 
 import asyncio
-import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from tests.observability.drawing import Series, draw
-from tests.observability.live_stack import LiveStack, live_stack
+from tests.observability.live_stack import LiveStack, directory_for_once, live_stack
 from tests.observability.prometheus_server import PrometheusServer
 from tests.observability.traffic import Phases, break_a_run, run, unknown_code
 from tests.telemetry.queries import VARIABLES, Query, dashboard, panel_queries, panels
@@ -64,7 +62,5 @@ def _series(query: Query, labels: dict[str, str], points: list[Any], start: floa
 
 
 if __name__ == "__main__":
-    directory = Path(tempfile.mkdtemp(prefix="durable-context-"))
-    directory.chmod(0o711)  # under root PostgreSQL runs as another user, who must come here
-    draw(dashboard(), asyncio.run(watched(directory)), Path(sys.argv[1]))
-    shutil.rmtree(directory)
+    with directory_for_once() as directory:
+        draw(dashboard(), asyncio.run(watched(directory)), Path(sys.argv[1]))
