@@ -15,6 +15,8 @@ LONGEST_WORD: Final = 20_000
 """A token longer than REACH is looked at whole up to this many more characters."""
 ANNOUNCED: Final = 64
 """Characters before such a token that say what it is, as in `Bearer`."""
+STEP: Final = 256
+"""Characters that are looked through at once for where a word begins."""
 _SPACE: Final = re.compile(r"\s")
 _PRIVATE_KEY: Final = "PRIVATE KEY-----"
 _REDACTED: Final = re.compile(r"\[redacted: [a-z ]{1,20}\]")
@@ -42,7 +44,13 @@ def _redacted_whole(text: str) -> str:
 def _word_start(text: str, position: int) -> int:
     """Where the word begins that the position is in: a token may be longer than REACH."""
     first = max(0, position - LONGEST_WORD)
-    return max((space.end() for space in _SPACE.finditer(text, first, position)), default=first)
+    while position > first:  # backwards in steps: most words are short
+        start = max(first, position - STEP)
+        spaces = [space.end() for space in _SPACE.finditer(text, start, position)]
+        if spaces:
+            return spaces[-1]
+        position = start
+    return first
 
 
 def _word_end(text: str, position: int) -> int:
