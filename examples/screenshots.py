@@ -33,22 +33,42 @@ class Picture(NamedTuple):
 
 
 async def temporal_list(page: Page, stack: LiveStack) -> None:
+    """With the columns that docs/temporal-ui.md advises."""
     await page.goto(f"{_temporal(stack)}/workflows")
     await page.get_by_text("Failed").first.wait_for(timeout=DRAWN_WITHIN)
+    await page.get_by_test_id("workflows-summary-table-configuration-button").click()
+    for column in ("Run ID", "Start"):
+        await page.get_by_test_id(f"orderable-list-item-{column}-remove-button").click()
+    for column in ("CompactionReason", "CompactionBranch"):
+        await page.get_by_test_id(f"orderable-list-item-{column}-add-button").click()
+    await page.get_by_test_id("drawer-close-button").click()
 
 
 async def temporal_run(page: Page, stack: LiveStack) -> None:
     workflow_id = compaction_workflow_id(stack.fork.branch_uuid)
     await page.goto(f"{_temporal(stack)}/workflows/{workflow_id}")
-    await page.get_by_text("compact brightwater").first.wait_for(timeout=DRAWN_WITHIN)
+    await page.get_by_text("commit • commit checkpoint").first.wait_for(timeout=DRAWN_WITHIN)
+
+
+async def temporal_details(page: Page, stack: LiveStack) -> None:
+    await temporal_run(page, stack)
+    await page.get_by_text("User Metadata").first.click()
+    await page.get_by_text("Current Details").wait_for(timeout=DRAWN_WITHIN)
+    for frame in page.frames[1:]:  # Markdown is drawn in frames
+        await frame.wait_for_load_state()
 
 
 PICTURES_TAKEN = (
     Picture("temporal-list", temporal_list),
     Picture("temporal-run", temporal_run, 1100),
+    Picture("temporal-details", temporal_details),
 )
 
 
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
 def screenshots(
     only: Annotated[str, typer.Option(help="Of this name, without .png.")] = "",
 ) -> None:
@@ -94,4 +114,4 @@ def _temporal(stack: LiveStack) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(screenshots)
+    app()

@@ -79,7 +79,7 @@ class Compaction:
         except ActivityError as error:
             self._failure = reason_of(error)
             end = "canceled" if is_cancelled_exception(error) else "failed"
-            self._show(f"{end}: {self._phase}: {self._failure}")
+            self._show(f"{end}: {self._phase}")
             await workflow.wait_condition(workflow.all_handlers_finished)
             if is_cancelled_exception(error):
                 raise
@@ -284,5 +284,7 @@ class Compaction:
     def _show(self, phase: str, plan: Plan | None = None) -> None:
         self._phase = phase
         elapsed = workflow.now() - self._began
-        text = compaction_details(phase, self._request, self._result, plan, self._made, elapsed)
+        text = compaction_details(
+            phase, self._request, self._result, plan, self._made, elapsed, self._failure
+        )
         workflow.set_current_details(text)

@@ -20,6 +20,8 @@ with workflow.unsafe.imports_passed_through():
 
 # Temporal refuses a summary that is too long, and with it the whole workflow task.
 RECIPE_CHARACTERS = 60
+# The UI draws a frame that is too low by a line.
+END = "\u00a0"
 
 Row = tuple[str, str]
 """Without a value it is left out."""
@@ -47,10 +49,12 @@ def artifacts_text(plan: Plan) -> str:
     return f"summarize artifacts{recipe_text(plan.recipe)}, {plan.artifacts:,} due"
 
 
-def details(phase: str, rows: Sequence[Row]) -> str:
+def details(phase: str, rows: Sequence[Row], error: str | None = None) -> str:
     """The first row is the head of the table."""
     shown = [f"| {name} | {_cell(value)} |" for name, value in rows if value]
-    return "\n".join([f"**{_cell(phase)}**", "", shown[0], "|:--|:--|", *shown[1:]])
+    if error:
+        shown.insert(1, f"| error | {_cell(error)} |")
+    return "\n".join([f"**{_cell(phase)}**", "", shown[0], "|:--|:--|", *shown[1:], "", END])
 
 
 def compaction_details(
@@ -60,19 +64,20 @@ def compaction_details(
     plan: Plan | None,
     made: Sequence[SummarizeResult],
     elapsed: timedelta,
+    error: str | None = None,
 ) -> str:
     """The last segment's figures stay in view while the next one is worked on."""
     now: list[Row] = [] if plan is None else _segment_rows(plan, made)
     last: list[Row] = _result_rows(result) if result.passes else []
     rows: list[Row] = [
-        ("asked for by", request.reason),
+        ("reason", request.reason),
         *now,
         *last,
         ("artifacts summarized", _count(result.artifacts)),
         ("checkpoint", f"turn {result.checkpoint_turn}"),
         ("elapsed", duration_text(elapsed)),
     ]
-    return details(phase, rows)
+    return details(phase, rows, error)
 
 
 def _segment_rows(plan: Plan, made: Sequence[SummarizeResult]) -> list[Row]:
@@ -93,7 +98,7 @@ def _result_rows(result: CompactionResult) -> list[Row]:
     made_by = result.made_by if result.made_by != result.recipe else ""
     return [
         ("last segment", turns_text(result.from_turn, result.checkpoint_turn)),
-        ("its tokens", f"{result.tokens_before:,} → {result.tokens_after:,}"),
+        ("tokens before, after", f"{result.tokens_before:,} → {result.tokens_after:,}"),
         ("recipe", result.recipe),
         ("made by", made_by),
         ("segments", f"{result.passes:,}"),
@@ -105,7 +110,7 @@ def _result_rows(result: CompactionResult) -> list[Row]:
 
 def spending_rows(spending: Spending) -> list[Row]:
     return [
-        ("models read, wrote", f"{spending.input_tokens:,}, {spending.output_tokens:,} tokens"),
+        ("tokens of models", f"{spending.input_tokens:,} read, {spending.output_tokens:,} written"),
         ("cost", "not known" if spending.price is None else f"${spending.price:.4f}"),
     ]
 

@@ -79,7 +79,7 @@ class Rebuild:
             raise
         except ActivityError as error:
             end = "canceled" if is_cancelled_exception(error) else "failed"
-            self._show(f"{end}: {self._phase}: {reason_of(error)}")
+            self._show(f"{end}: {self._phase}", error=reason_of(error))
             if is_cancelled_exception(error):
                 raise
             raise ApplicationError(reason_of(error), type=COMPACTION_FAILED) from error
@@ -182,7 +182,7 @@ class Rebuild:
         self._in_vain += 1
         if self._in_vain == LOOKS_IN_VAIN:
             message = f"{LOOKS_IN_VAIN} batches in a row were overtaken"
-            self._show(f"failed: {message}")
+            self._show("failed", error=message)
             raise ApplicationError(message, type=COMPACTION_FAILED)
         return True
 
@@ -213,8 +213,8 @@ class Rebuild:
         spending = {"spending": self._result.spending.plus(more)}
         self._result = self._result.model_copy(update=spending)
 
-    def _show(self, phase: str, plan: RebuildPlan | None = None) -> None:
+    def _show(self, phase: str, plan: RebuildPlan | None = None, error: str | None = None) -> None:
         self._phase = phase
         elapsed = workflow.now() - self._began
-        text = rebuild_details(phase, self._request, self._result, plan, elapsed)
+        text = rebuild_details(phase, self._request, self._result, plan, elapsed, error)
         workflow.set_current_details(text)

@@ -59,13 +59,13 @@ class Sweep:
             raise
         except ActivityError as error:
             end = "canceled" if is_cancelled_exception(error) else "failed"
-            self._show(f"{end}: {reason_of(error)}")
+            self._show(end, reason_of(error))
             if is_cancelled_exception(error):
                 raise
             raise ApplicationError(reason_of(error), type=SWEEP_FAILED) from error
         left_at = "" if position.is_done else position.after
         if request.kind == "verify" and (damage := _damage(position.counts)):
-            self._show(f"damage found: {damage}")
+            self._show("damage found", damage)
             raise ApplicationError(damage, position.counts, left_at, type=DAMAGE_FOUND)
         self._show("time is over: the next sweep goes on" if left_at else "done")
         return SweepResult(kind=request.kind, counts=position.counts, left_at=left_at)
@@ -83,10 +83,10 @@ class Sweep:
         self._show("continued in another run")
         workflow.continue_as_new(request.model_copy(update={"position": position}))
 
-    def _show(self, phase: str) -> None:
+    def _show(self, phase: str, error: str | None = None) -> None:
         request = self._request
         elapsed = workflow.now() - (request.started_at or workflow.now())
-        workflow.set_current_details(sweep_details(phase, request, self._position, elapsed))
+        workflow.set_current_details(sweep_details(phase, request, self._position, elapsed, error))
 
 
 def _begun(request: SweepRequest) -> SweepRequest:

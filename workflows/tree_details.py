@@ -32,11 +32,12 @@ def rebuild_details(
     result: RebuildResult,
     plan: RebuildPlan | None,
     elapsed: timedelta,
+    error: str | None = None,
 ) -> str:
-    budget = f" of {request.max_tokens:,}" if request.max_tokens else ""
+    budget = f"{result.tokens_read:,} of {request.max_tokens:,}" if request.max_tokens else ""
     left = f"{result.left:,}" if result.left else ""
     rows: list[Row] = [
-        ("asked for by", request.reason),
+        ("reason", request.reason),
         ("turns", _asked_turns(request)),
         *([] if plan is None else _batch_rows(plan)),
         ("nodes replaced", f"{result.replaced:,}"),
@@ -44,12 +45,12 @@ def rebuild_details(
         ("could not pay", f"{result.skipped:,}"),
         ("could not be made", f"{result.degraded:,}"),
         ("still due", left),
-        ("read", f"{result.tokens_read:,}{budget} tokens"),
+        ("budget of tokens", budget),
         *spending_rows(result.spending),
         ("checkpoint", f"turn {result.checkpoint_turn}"),
         ("elapsed", duration_text(elapsed)),
     ]
-    return details(phase, rows)
+    return details(phase, rows, error)
 
 
 def _asked_turns(request: RebuildRequest) -> str:
@@ -70,7 +71,11 @@ def _batch_rows(plan: RebuildPlan) -> Sequence[Row]:
 
 
 def sweep_details(
-    phase: str, request: SweepRequest, position: SweepPosition, elapsed: timedelta
+    phase: str,
+    request: SweepRequest,
+    position: SweepPosition,
+    elapsed: timedelta,
+    error: str | None = None,
 ) -> str:
     rows: list[Row] = [
         ("sweep", request.kind),
@@ -78,7 +83,7 @@ def sweep_details(
         ("goes on after", "" if position.is_done else position.after),
         ("elapsed", duration_text(elapsed)),
     ]
-    return details(phase, rows)
+    return details(phase, rows, error)
 
 
 def _figures(counts: SweepCounts) -> dict[str, int]:

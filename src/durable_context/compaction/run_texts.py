@@ -89,4 +89,5 @@ def sweep_details(request: SweepRequest) -> str:
 
 def _table(says: str, rows: dict[str, str]) -> str:
     lines = [f"| {name} | {value.replace('|', ' ')} |" for name, value in rows.items()]
-    return "\n".join([says, "", lines[0], "|:--|:--|", *lines[1:], "", ENDING])
+    # The UI draws a frame that is too low by a line.
+    return "\n".join([says, "", lines[0], "|:--|:--|", *lines[1:], "", ENDING, "", "\u00a0"])
