@@ -113,7 +113,8 @@ async def _rebuild(branch: Branch, form: Form) -> str:
 def _rebuilt(result: RebuildResult) -> str:
     if result.reverted:
         return "The rebuild ended, because the branch was reverted meanwhile"
-    said = f"Made {result.replaced:,} summaries anew from {result.tokens_read:,} tokens"
+    made = "1 summary" if result.replaced == 1 else f"{result.replaced:,} summaries"
+    said = f"Made {made} anew from {result.tokens_read:,} tokens"
     if result.degraded:
         said += f"; {result.degraded:,} could not be made and stay as they were"
     return said
