@@ -1,16 +1,16 @@
-"""Nothing that anybody wrote gets into a span or a metric of the agent's process, not even by an
-error that quotes it.
+"""Nothing that anybody wrote gets into a span, a metric or a log of the agent's process, not even by
+an error that quotes it.
 """
 
-import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from durable_context import Branch, Budget, CompactionPolicy, ContextClient
+from durable_context import Branch, Budget, CompactionPolicy, ContextClient, PreparedContext
 from durable_context.database import Pool
-from durable_context.errors import DurableContextError, InvalidArgument
+from durable_context.errors import DurableContextError
 from tests.captured_telemetry import CapturedTelemetry
 from tests.compacting import compact_once
 from tests.turns import call, calling, chat, exchange, result
@@ -66,8 +66,12 @@ async def fail_all(branch: Branch) -> int:
 
 
 async def test_what_was_said_is_in_no_span_and_no_metric(
-    make_client: Callable[..., Any], pool: Pool, telemetry: CapturedTelemetry
+    make_client: Callable[..., Any],
+    pool: Pool,
+    telemetry: CapturedTelemetry,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.DEBUG, "durable_context")
     client: ContextClient = await make_client(POLICY, tenant=TENANT)
     branch = await client.open_branch(f"{CANARY}-conversation", f"{CANARY}-branch")
     await say_all(branch)
@@ -75,6 +79,7 @@ async def test_what_was_said_is_in_no_span_and_no_metric(
     await branch.prepare(f"{CANARY} asks", budget=AMPLE)
     assert len(telemetry.spans()) >= 9
     assert CANARY not in telemetry.everything()
+    assert CANARY not in caplog.text
 
 
 async def test_an_error_that_quotes_what_it_was_given_leaves_its_type_alone(
@@ -91,17 +96,32 @@ async def test_an_error_that_quotes_what_it_was_given_leaves_its_type_alone(
     assert CANARY not in telemetry.everything()
 
 
-async def test_a_processor_may_raise_whatever_it_likes(
+async def test_what_others_raise_leaves_its_type_alone(
     client: ContextClient, telemetry: CapturedTelemetry
 ) -> None:
     class Unsaid:
-        """A message that raises what it holds when somebody looks."""
+        """A message that says what it holds when somebody looks."""
 
         def __getattr__(self, name: str) -> object:
             raise RuntimeError(f"{CANARY} in {name}")
 
     branch = await client.open_branch("conversation")
-    with contextlib.suppress(RuntimeError, InvalidArgument):
+    with pytest.raises(RuntimeError, match=CANARY):
         await branch.record_turn([Unsaid()])
-    assert (telemetry.span("durable_context.record_turn").attributes or {})["error.type"]
+    span = telemetry.span("durable_context.record_turn")
+    assert (span.attributes or {})["error.type"] == "RuntimeError"
     assert CANARY not in telemetry.everything()
+
+
+async def test_a_usage_that_nothing_is_learned_of_is_not_logged(
+    client: ContextClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "durable_context")
+    branch = await client.open_branch("conversation")
+    prompt = await branch.prepare(CANARY, budget=Budget(max_tokens=5_000, model="mistral-x"))
+    assert isinstance(prompt, PreparedContext)
+    prompt.messages[0]["content"] = {CANARY: CANARY}
+    usage = {"prompt_tokens": 900, CANARY: CANARY}
+    await branch.record_turn(chat(CANARY, CANARY), usage=usage, prepared=prompt)
+    assert "nothing was learned" in caplog.text
+    assert CANARY not in caplog.text

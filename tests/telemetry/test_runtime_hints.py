@@ -3,7 +3,9 @@ waited for.
 """
 
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -28,6 +30,8 @@ SIGNAL = "SignalWorkflow:turn_committed"
 START = "SignalWithStartWorkflow:Compaction"
 LATER = CompactionPolicy(debounce=timedelta(minutes=5), segment_turns=1, keep_raw_turns=0)
 """Each turn is worth a hint, and the second hint waits for longer than a test."""
+
+AGENT: ContextVar[str] = ContextVar("agent")
 
 
 @pytest.fixture
@@ -86,6 +90,32 @@ async def test_hints_of_a_burst_are_one_which_belongs_to_the_newest_turn_and_nam
     assert (told["durable_context.turn"], told["durable_context.hint.folded"]) == (5, 3)
     assert told["durable_context.hint.started"] is False
     assert telemetry.value("durable_context.hints", outcome="sent") == 2
+
+
+class NotingRequests(CompactionRequests):
+    """The real ones, with a note of whose context a hint runs in."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.noted: list[str | None] = []
+
+    async def hint(self, *arguments: Any) -> bool:
+        self.noted.append(AGENT.get(None))
+        return await super().hint(*arguments)
+
+
+async def test_hints_hold_on_to_nothing_of_the_call_that_was_first(
+    client: ContextClient, orchestration: Orchestration, temporal: Client
+) -> None:
+    noting = NotingRequests(temporal, task_queue=orchestration.task_queue)
+    opened = await client.open_branch("conversation")
+    branch = orchestration.asking(client, opened, LATER, noting)
+    AGENT.set("the first")
+    await branch.record_turn(numbered(1))
+    AGENT.set("the second")
+    await branch.record_turn(numbered(2))
+    await noting.close()
+    assert set(noting.noted) == {None}
 
 
 async def test_a_hint_takes_the_trace_along_and_nothing_else_of_its_callers(

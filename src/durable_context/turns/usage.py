@@ -67,8 +67,8 @@ async def learn(
     try:
         async with asyncio.timeout(LEARN_WITHIN):
             await _learn(pool, tenant, prepared, usage)
-    except Exception:  # a lock that is held, or whatever a caller made of the prompt meanwhile
-        logger.debug("nothing was learned of %r", usage, exc_info=True)
+    except Exception as error:  # a lock that is held, or what a caller made of the prompt meanwhile
+        logger.debug("nothing was learned of a usage: %s", type(error).__name__)
 
 
 async def _learn(
