@@ -11,6 +11,7 @@ from tests.observability.live_stack import LiveStack, directory_for_once, live_s
 from tests.observability.prometheus_server import PrometheusServer
 from tests.observability.traffic import Phases, break_a_run, run, unknown_code
 from tests.telemetry.queries import VARIABLES, Query, dashboard, panel_queries, panels
+from worker.termination import Termination
 
 PHASES = Phases(well=110, failing=50, mended=60, hanging=60, after=80)
 TALKERS = 8
@@ -20,6 +21,11 @@ RATE = {"$__rate_interval": "30s"}
 
 async def watched(directory: Path) -> dict[int, list[Series]]:
     """What each panel shows of it, by the panel's id."""
+    with Termination():
+        return await _watched(directory)
+
+
+async def _watched(directory: Path) -> dict[int, list[Series]]:
     async with live_stack(directory) as stack:
         started = time.time()
         await _happen(stack)

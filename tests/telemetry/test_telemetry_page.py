@@ -3,13 +3,17 @@
 import re
 from typing import Any
 
-from durable_context.telemetry import model_calls, spans
+from durable_context.telemetry import model_calls, spans, steps
 from tests.telemetry.measured import CHECKOUT, FOLDERS, INSTRUMENTS, instruments, prometheus_name
 from tests.telemetry.queries import queries, selectors
 
 PAGE = (CHECKOUT / "docs/telemetry.md").read_text()
 MAKES_INSTRUMENTS = re.compile(r"\.create_(counter|histogram|up_down_counter|\w*gauge)\(")
-SPANS = {spans.PREPARE, spans.RECORD_TURN, spans.HINT, spans.COMPACT, spans.REBUILD}
+OF_CALLS = {spans.PREPARE, spans.RECORD_TURN, spans.HINT, spans.COMPACT, spans.REBUILD}
+OF_STEPS = {
+    *(steps.PLAN, steps.SUMMARIZE, steps.SUMMARIZE_ARTIFACTS, steps.COMMIT, steps.INDEX),
+    *(steps.PLAN_REBUILD, steps.REPLACE, steps.SWEEP, steps.OFFLOAD),
+}
 SERIES = re.compile(r"_(bucket|sum|count)$")
 
 
@@ -28,12 +32,12 @@ def test_no_instrument_is_made_anywhere_else() -> None:
 
 
 def test_the_table_names_each_span_of_ours() -> None:
-    assert set(names(rows("span"))) == {*SPANS, "chat MODEL"}
+    assert set(names(rows("span"))) == {*OF_CALLS, *OF_STEPS, "chat MODEL"}
 
 
 def test_the_table_names_each_attribute_that_code_sets() -> None:
-    named = {*constants(spans), *constants(model_calls)} - SPANS - {"durable_context", "chat"}
-    assert set(names(rows("attribute"))) == named
+    named = {name for module in (spans, steps, model_calls) for name in constants(module)}
+    assert set(names(rows("attribute"))) == named - OF_CALLS - OF_STEPS
 
 
 def test_the_table_names_what_is_used_of_temporals_own_metrics() -> None:
