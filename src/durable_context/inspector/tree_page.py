@@ -32,6 +32,7 @@ async def node(request: Request) -> Response:
         below=below,
         above=() if _is_part(request) else await found.summaries_above(shown),
         turns=() if below else await _turns(found, shown, first),
+        stood_here=len(await found.revisions(shown)),
     )
 
 
