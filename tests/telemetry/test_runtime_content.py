@@ -1,5 +1,5 @@
-"""Nothing that anybody wrote gets into a span, a metric or a log of the agent's process, not even by
-an error that quotes it.
+"""Nothing that anybody wrote gets into a span, a metric or a log of the agent's process, not even
+by an error that quotes it.
 """
 
 import logging
