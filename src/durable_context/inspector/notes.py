@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, Literal, NamedTuple
 
 from durable_context.errors import DurableContextError
+from durable_context.inspector.sealing import log_failure
 
 KEPT: Final = 200
 PROMPT_SECONDS: Final = 2.0
@@ -58,7 +59,7 @@ class Notes:
             self._keep(Note(note_id, str(error), "failed"))
         except Exception as error:
             self._keep(Note(note_id, f"{type(error).__name__}; see the log", "failed"))
-            raise
+            log_failure("A change", error)
 
     def _keep(self, note: Note) -> None:
         self._notes[note.note_id] = note

@@ -58,7 +58,8 @@ class Sealed:
         try:
             await self._app(scope, receive, sealed)
         except Exception as error:  # what is logged by others tells what pages show
-            _log(scope, error)
+            # The address's query holds ids.
+            log_failure(f"{scope['method']} of {scope['path']}", error)
             if not begun:
                 await PlainTextResponse("Internal error", 500)(scope, receive, sealed)
 
@@ -70,9 +71,7 @@ def _seal(scope: Scope, headers: MutableHeaders) -> None:
         headers.setdefault(name, value)
 
 
-def _log(scope: Scope, error: Exception) -> None:
-    """Without the error's message and without the address's query, which hold ids and content."""
+def log_failure(what: str, error: Exception) -> None:
+    """Without the error's message, which may hold ids and content."""
     where = "".join(traceback.format_tb(error.__traceback__))
-    logger.error(
-        "%s of %s failed: %s\n%s", scope["method"], scope["path"], type(error).__name__, where
-    )
+    logger.error("%s failed: %s\n%s", what, type(error).__name__, where)

@@ -1,6 +1,7 @@
 """The inspector on a port, until somebody ends it."""
 
 import contextlib
+import os
 import signal
 import socket
 import threading
@@ -25,7 +26,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
         family, *_, address = found[0]
         return socket.create_server((str(address[0]), port), family=family)
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        is_known = isinstance(error, OSError) and not isinstance(error, socket.gaierror)
+        why = os.strerror(error.errno) if is_known and error.errno else str(error)
         raise InvalidArgument(
             f"cannot listen at {host!r:.80}, port {port}: {why}; choose another --port (0: any that"
             " is free) or --host"
