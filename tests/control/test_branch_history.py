@@ -192,12 +192,14 @@ async def test_a_prompt_that_is_only_looked_at_leaves_nothing_behind(
 async def test_prompts_that_are_compared_are_no_events(
     make_client: Callable[..., Any], client: ContextClient
 ) -> None:
-    """One that was shortened is made again within what it came to, which may be too little now."""
+    """One that was shortened is made again within what it came to, which is too little for pins."""
     branch = await client.open_branch("conversation")
     await record(branch, 12)
     tight = await branch.prepare("Where is all of it?", budget=Budget(max_tokens=500))
     assert tight and tight.manifest.reductions
     await branch.record_turn(chat("Where is all of it?", "Under way."), prepared=tight)
+    for turn in range(1, 11):
+        await branch.pin(turn)
     await branch.record_turn(numbered(14))
     comparing = await make_client()
     await (await comparing.find_branch("conversation")).diff(13, 14, prompts=True)
