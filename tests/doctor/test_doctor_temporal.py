@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import pytest
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from activities.compaction import CompactionActivities
 from activities.offload import OffloadActivities
@@ -76,7 +77,10 @@ async def test_without_workers_attributes_and_schedules_each_says_so(examine: Ex
         "worker for summaries": "failed",
         "schedules": "warning",
     }
-    assert "CompactionTenant, CompactionConversation, CompactionBranch" in said(seen, "search attributes")[0]
+    assert (
+        "CompactionTenant, CompactionConversation, CompactionBranch"
+        in said(seen, "search attributes")[0]
+    )
     assert "python -m durable_context.migrations" in said(seen, "search attributes")[1]
     assert said(seen, "worker for summaries") == (
         "nobody polls the task queue durable-context-summaries",
@@ -84,6 +88,36 @@ async def test_without_workers_attributes_and_schedules_each_says_so(examine: Ex
     )
     assert said(seen, "schedules")[0] == "missing: catch-up, merge, upgrade, retention, verify"
     assert "durable-context schedules apply" in said(seen, "schedules")[1]
+
+
+async def test_where_no_build_is_current_the_doctor_says_that_new_runs_wait(
+    examine: Examine, patient: Client, pool: Pool
+):
+    """Compactions; the worker for summaries has no build, and nothing waits for one."""
+    activities = CompactionActivities(Compactor(pool, ExtractiveSummarizer()))
+    version = WorkerDeploymentVersion("agents", "7")
+    compactions = Worker(
+        patient,
+        task_queue=COMPACTION_TASK_QUEUE,
+        workflows=[Compaction],
+        activities=[activities.plan],
+        deployment_config=WorkerDeploymentConfig(
+            version=version,
+            use_worker_versioning=True,
+            default_versioning_behavior=VersioningBehavior.PINNED,
+        ),
+    )
+    summaries = Worker(patient, task_queue=SUMMARY_TASK_QUEUE, activities=[activities.summarize])
+    async with compactions, summaries:
+        seen = await examine("--json")
+        assert seen.code == 1
+        assert states(seen)["worker for summaries"] == "ok"
+        assert said(seen, "worker for compactions") == (
+            "what is new in the task queue durable-context-compaction waits: it goes to workers"
+            " without a build, and none polls",
+            "`temporal worker deployment set-current-version"
+            " --deployment-name agents --build-id 7`",
+        )
 
 
 async def test_what_is_well_ends_with_0_in_a_few_lines(

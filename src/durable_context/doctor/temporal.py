@@ -5,12 +5,10 @@ It imports temporalio and is itself imported when it is first needed.
 
 import asyncio
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -19,13 +17,12 @@ from durable_context.compaction.requests import CompactionRequests
 from durable_context.compaction.search_attributes import registered_search_attributes
 from durable_context.contracts import SEARCH_ATTRIBUTES, SUMMARY_TASK_QUEUE
 from durable_context.doctor.diagnosis import Diagnosis, failed, ok, warning
+from durable_context.doctor.polling import Polling, polling
 from durable_context.errors import CompactionUnavailable
 from durable_context.schedules import PAUSED_AT_FIRST, SweepSchedule
 
 SECONDS = 10.0
 """Bound on one check."""
-POLLED_WITHIN = timedelta(minutes=2)
-"""A poll waits for a minute at most, then comes the next one."""
 WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 ENDED_BADLY = ("failed", "timed_out", "terminated", "canceled")
@@ -104,26 +101,24 @@ async def _attributes(client: Client) -> Diagnosis:
 async def _workers(
     client: Client, check: str, queue: str, kinds: tuple["TaskQueueType.ValueType", ...]
 ) -> Diagnosis:
-    found = [await _pollers(client, queue, kind) for kind in kinds]
-    if not all(found):
+    found = [await polling(client, queue, kind) for kind in kinds]
+    if not all(one.identities for one in found):
         mend = "start one: `python -m worker`, with this Temporal and this database"
         return failed(check, f"nobody polls the task queue {queue}", mend)
-    polling = {identity for pollers in found for identity in pollers}
-    return ok(check, f"{len(polling)} poll the task queue {queue}")
+    if passed_over := [one for one in found if one.is_passed_over]:
+        return _waiting(check, queue, passed_over[0])
+    polled_by = {identity for one in found for identity in one.identities}
+    return ok(check, f"{len(polled_by)} poll the task queue {queue}")
 
 
-async def _pollers(client: Client, queue: str, kind: "TaskQueueType.ValueType") -> set[str]:
-    answer = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
-        )
-    )
-    since = datetime.now(UTC) - POLLED_WITHIN
-    return {
-        poller.identity
-        for poller in answer.pollers
-        if poller.last_access_time.ToDatetime(tzinfo=UTC) > since
-    }
+def _waiting(check: str, queue: str, found: Polling) -> Diagnosis:
+    """What is new goes to a build, or to workers without one, of which none polls."""
+    goes_to = f"build {found.current.build_id}" if found.current else "workers without a build"
+    message = f"what is new in the task queue {queue} waits: it goes to {goes_to}, and none polls"
+    builds = sorted(build for build in found.builds if build)
+    if not builds:
+        return failed(check, message, "start workers of that build, or make none the current one")
+    return failed(check, message, f"`{builds[-1].promotion}`")
 
 
 async def _schedules(requests: CompactionRequests) -> Diagnosis:
