@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from opentelemetry import metrics
-from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.metrics import CallbackOptions, ObservableGauge, Observation
 
 SCOPE: Final = "durable_context"
 
@@ -120,27 +120,31 @@ class Lag(Protocol):
     def seconds(self) -> float: ...
 
 
+_reading: list[Callable[[], Lag | None]] = []
+
+
 def observe_lag(read: Callable[[], Lag | None]) -> None:
-    """What `read` returns is what the lag is, whenever somebody looks; None: it is not known. Once
-    in a process.
+    """What `read` returns is what the lag is, whenever somebody looks; None: it is not known. The
+    last one given counts.
     """
-
-    def callback(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        def observed(_: CallbackOptions) -> Iterable[Observation]:
-            lag = read()
-            return () if lag is None else (Observation(getattr(lag, name)),)
-
-        return observed
-
-    for name, unit, description in _LAG:
-        meter.create_observable_gauge(
-            f"durable_context.lag.{name}", [callback(name)], unit, description
-        )
+    _reading[:] = [read]
 
 
-_LAG: Final = (
-    ("branches", "{branch}", "Branches that are a segment or more behind"),
-    ("turns", "{turn}", "Turns that compaction is behind, of all branches"),
-    ("tokens", "{token}", "Tokens that compaction is behind, of all branches"),
-    ("seconds", "s", "How long the oldest of what is due has waited"),
+def _lag_gauge(name: str, unit: str, description: str) -> ObservableGauge:
+    def observed(_: CallbackOptions) -> Iterable[Observation]:
+        lag = _reading[0]() if _reading else None
+        return () if lag is None else (Observation(getattr(lag, name)),)
+
+    return meter.create_observable_gauge(
+        f"durable_context.lag.{name}", [observed], unit, description
+    )
+
+
+lag_branches: Final = _lag_gauge(
+    "branches", "{branch}", "Branches that are a segment or more behind"
 )
+lag_turns: Final = _lag_gauge("turns", "{turn}", "Turns that compaction is behind, of all branches")
+lag_tokens: Final = _lag_gauge(
+    "tokens", "{token}", "Tokens that compaction is behind, of all branches"
+)
+lag_seconds: Final = _lag_gauge("seconds", "s", "How long the oldest of what is due has waited")
