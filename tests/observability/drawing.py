@@ -13,18 +13,22 @@ mpl.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 COLUMNS = 24
 ROW_INCHES = 0.33
 WIDTH_INCHES = 19.0
 BACKGROUND, PANEL, INK, FAINT = "#111217", "#181b1f", "#d8d9da", "#7b7f86"
-COLORS = {"green": "#73bf69", "yellow": "#fade2a", "red": "#f2495c"}
+COLORS = {"green": "#73bf69", "yellow": "#fade2a", "red": "#f2495c", "blue": "#5794f2"}
 PALETTE = (
-    *("#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#f2495c", "#5794f2", "#b877d9", "#705da0"),
-    *("#37872d", "#fade2a", "#447ebc", "#c15c17"),
+    *("#73bf69", "#f2cc0c", "#8ab8ff", "#ff780a", "#5794f2", "#b877d9", "#705da0", "#56a64b"),
+    *("#37872d", "#fade2a", "#447ebc", "#c15c17", "#f2495c"),
 )
 MOST_IN_LEGEND = 6
+LEFT_INCHES = 0.62
+"""For the figures beside the lines."""
+TIMED = "timed"
 
 
 class Series(NamedTuple):
@@ -47,6 +51,10 @@ def draw(dashboard: dict[str, Any], shown: dict[int, list[Series]], path: Path) 
             figure.text(box[0], box[1] + 0.08 / height, panel["title"], color=INK, fontsize=13)
         else:
             _draw_panel(figure, box, panel, shown[panel["id"]])
+    until = max(one.times[-1] for series in shown.values() for one in series)
+    for axes in figure.axes:
+        if axes.get_label() == TIMED:
+            axes.set_xlim(0, until)
     figure.savefig(path, dpi=100, facecolor=BACKGROUND)
     pyplot.close(figure)
 
@@ -86,12 +94,12 @@ def _draw_panel(
         _draw_stat(frame, panel, series)
     else:
         inner = (
-            box[0] + 0.62 / WIDTH_INCHES,
+            box[0] + LEFT_INCHES / WIDTH_INCHES,
             box[1] + 0.68 / height,
-            box[2] - 0.75 / WIDTH_INCHES,
+            box[2] - (LEFT_INCHES + 0.13) / WIDTH_INCHES,
             box[3] - 1.05 / height,
         )
-        _draw_lines(figure.add_axes(inner, facecolor=PANEL), panel, series)
+        _draw_lines(figure.add_axes(inner, facecolor=PANEL, label=TIMED), panel, series)
 
 
 def _draw_stat(frame: Axes, panel: dict[str, Any], series: list[Series]) -> None:
@@ -104,7 +112,7 @@ def _draw_stat(frame: Axes, panel: dict[str, Any], series: list[Series]) -> None
 
 def _draw_lines(axes: Axes, panel: dict[str, Any], series: list[Series]) -> None:
     defaults = panel["fieldConfig"]["defaults"]
-    colors = [PALETTE[n % len(PALETTE)] for n in range(len(series))]
+    colors = _colors(panel, series)
     if defaults["custom"]["stacking"]["mode"] == "normal" and series:
         _stack(axes, series, colors)
     else:
@@ -114,6 +122,14 @@ def _draw_lines(axes: Axes, panel: dict[str, Any], series: list[Series]) -> None
     _draw_thresholds(axes, defaults)
     _draw_axes(axes, defaults)
     _draw_legend(axes, defaults["unit"], series, colors)
+
+
+def _colors(panel: dict[str, Any], series: list[Series]) -> list[str]:
+    chosen = {
+        override["matcher"]["options"]: COLORS[override["properties"][0]["value"]["fixedColor"]]
+        for override in panel["fieldConfig"]["overrides"]
+    }
+    return [chosen.get(one.legend, PALETTE[n % len(PALETTE)]) for n, one in enumerate(series)]
 
 
 def _stack(axes: Axes, series: list[Series], colors: list[str]) -> None:
@@ -140,7 +156,7 @@ def _draw_axes(axes: Axes, defaults: dict[str, Any]) -> None:
     axes.set_ylim(0, max(top, 1e-9) if axes.has_data() else 1)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value, unit)))
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_locator(MultipleLocator(60))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 60:.0f} min"))
     axes.tick_params(colors=FAINT, labelsize=7.5, length=0)
     axes.grid(color="#2c3035", linewidth=0.6)
@@ -158,13 +174,13 @@ def _draw_legend(axes: Axes, unit: str, series: list[Series], colors: list[str])
         (f"{one.legend}: {amount(_latest(one), unit)}", color)
         for one, color in largest[:MOST_IN_LEGEND]
     ]
-    lines = [mpl.lines.Line2D([], [], color=color, linewidth=3) for _, color in named]
+    lines = [Line2D([], [], color=color, linewidth=3) for _, color in named]
     longest = max(len(text) for text, _ in named)
     axes.legend(
         lines,
         [text for text, _ in named],
         loc="upper left",
-        bbox_to_anchor=(-0.09, -0.13),
+        bbox_to_anchor=(-LEFT_INCHES * 0.9 / _inches(axes), -0.13),
         ncols=2 if longest < 34 else 1,
         fontsize=7,
         frameon=False,
@@ -173,6 +189,10 @@ def _draw_legend(axes: Axes, unit: str, series: list[Series], colors: list[str])
         labelspacing=0.25,
         columnspacing=1.2,
     )
+
+
+def _inches(axes: Axes) -> float:
+    return axes.get_position().width * WIDTH_INCHES
 
 
 def _peak(series: Series) -> float:

@@ -72,16 +72,17 @@ async def live_stack(directory: Path) -> AsyncGenerator[LiveStack]:
         jobs = await _worker(directory / "worker", temporal, given, exits)
         jobs["durable-context-agent"] = _agent()
         [nobody] = free_ports(1)
-        connected = [
+        reached = temporal.service_client.config.target_host
+        client, alone = [
             await exits.enter_async_context(
                 await ContextClient.connect(postgres.database_url, temporal=address, policy=POLICY)
             )
-            for address in (temporal.service_client.config.target_host, f"{LOOPBACK}:{nobody}")
+            for address in (reached, f"{LOOPBACK}:{nobody}")
         ]
         prometheus = await exits.enter_async_context(
             PrometheusServer(directory / "prometheus", jobs)
         )
-        yield LiveStack(*connected, model, temporal, prometheus)
+        yield LiveStack(client, alone, model, temporal, prometheus)
 
 
 async def _temporal(directory: Path, exits: contextlib.AsyncExitStack) -> Client:

@@ -14,7 +14,7 @@ from tests.telemetry.queries import VARIABLES, Query, dashboard, panel_queries, 
 from worker.termination import Termination
 
 PHASES = Phases(well=110, failing=50, mended=60, hanging=60, after=80)
-TALKERS = 8
+TALKERS = 4
 STEP_SECONDS = 4
 RATE = {"$__rate_interval": "30s"}
 

@@ -50,7 +50,7 @@ class _WritingDown(NoOpMeter):
 def instruments() -> list[Instrument]:
     """Made anew for us, beside those that the process has."""
     meter = _WritingDown()
-    with patch("opentelemetry.metrics.get_meter", lambda _: meter):
+    with patch("opentelemetry.metrics.get_meter", return_value=meter):
         made = runpy.run_path(str(INSTRUMENTS))
     made["observe_lag"](lambda: None)
     return meter.made

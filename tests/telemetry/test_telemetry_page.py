@@ -1,7 +1,7 @@
 """docs/telemetry.md names all that there is, and nothing that is not."""
 
 import re
-from typing import Any
+from types import ModuleType
 
 from durable_context.telemetry import model_calls, spans, steps
 from tests.telemetry.measured import CHECKOUT, FOLDERS, INSTRUMENTS, instruments, prometheus_name
@@ -65,7 +65,7 @@ def names(table: list[list[str]]) -> list[str]:
     return [name for row in table for name in re.findall(r"`([^`]+)`", row[0])]
 
 
-def constants(module: Any) -> list[str]:
+def constants(module: ModuleType) -> list[str]:
     """Its names of spans and attributes."""
-    texts = (value for name, value in vars(module).items() if name.isupper())
+    texts = (getattr(module, name) for name in dir(module) if name.isupper())
     return [text for text in texts if isinstance(text, str) and "." in text]
