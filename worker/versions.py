@@ -7,6 +7,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from durable_context.doctor.polling import Build
 from worker.settings import Deployment
 
 KNOWN_WITHIN = 60.0
@@ -25,22 +26,15 @@ async def report_version(client: Client, deployment: Deployment) -> None:
         logger.warning("cannot tell which build of %s is current: %s", deployment.name, why)
         return
     name, build_id = deployment
+    promotion = Build(name, build_id).promotion
     if current == build_id:
         logger.info("build %s of %s is current: new runs come here", build_id, name)
     elif current:
         told = "build %s of %s is not current: new runs go to build %s; to send them here: %s"
-        logger.info(told, build_id, name, current, promotion(deployment))
+        logger.info(told, build_id, name, current, promotion)
     else:
         told = "no build of %s is current: new runs wait, or go to workers without a build: %s"
-        logger.warning(told, name, promotion(deployment))
-
-
-def promotion(deployment: Deployment) -> str:
-    """The command that makes this build the current one."""
-    return (
-        "temporal worker deployment set-current-version"
-        f" --deployment-name {deployment.name} --build-id {deployment.build_id}"
-    )
+        logger.warning(told, name, promotion)
 
 
 async def _current(client: Client, deployment: Deployment) -> str:

@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.deployment.v1 import WorkerDeploymentVersion
+from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.workflow.v1 import VersioningOverride, WorkflowExecutionOptions
 from temporalio.api.workflowservice.v1 import (
     SetWorkerDeploymentCurrentVersionRequest,
@@ -20,6 +21,7 @@ from temporalio.client import Client, WorkflowHistory
 
 from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.contracts import COMPACTION_TASK_QUEUE, compaction_workflow_id
+from durable_context.doctor.polling import Polling, polling
 from tests.embedded.processes import until
 from tests.model_server import ModelServer
 from tests.own_namespace import own_namespace
@@ -80,6 +82,10 @@ class Deployment:
                 update_mask=FieldMask(paths=["versioning_override"]),
             )
         )
+
+    async def polling(self) -> Polling:
+        kind = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+        return await polling(self.temporal, COMPACTION_TASK_QUEUE, kind)
 
     async def record(self, name: str, turns: int) -> Branch:
         branch = await self.client.open_branch(name, "main")
@@ -152,8 +158,10 @@ async def test_where_no_build_is_current_the_worker_says_the_command_that_ends_t
             " --deployment-name durable-context --build-id 1"
         ) in deployment.log("1")
         assert deployment.model.count == 0
+        assert (await deployment.polling()).is_passed_over
         await deployment.promote("1")
         await branch.wait_until_compacted(timeout=PATIENCE)
+        assert not (await deployment.polling()).is_passed_over
         runs = await deployment.runs(compaction_workflow_id(branch.branch_uuid))
         assert _pids(runs) == {worker.pid}
 
