@@ -134,7 +134,7 @@ async def test_a_long_branch_is_drawn_in_few_bars_each_mark_linked(
     assert html.count('<g class="column') == 105
     assert "turns 1–2: " in html and f"turns {BUCKETS + 9}–{BUCKETS + 10}: " in html
     mark = (await branch.sizes(BUCKETS)).marks[0]
-    assert re.search(rf'href="/branch/compactions\?[^"]*#{mark.compaction_id}"', html)
+    assert re.search(rf'href="/branch/compactions\?[^"]*#compaction-{mark.compaction_id}"', html)
     assert 'aria-label="Plot: turns 1–210: ' in html
 
 

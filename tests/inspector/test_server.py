@@ -104,7 +104,7 @@ async def crawl(site: Site) -> set[str]:
             continue
         assert len(answer.content) < LARGEST, address
         assert not re.search(r"<script(?![^>]*\ssrc=\"/static/)|<style|\sstyle=", answer.text)
-        for found in re.findall(r'(?:href|hx-get|src|action)="(/[^"]*)"', answer.text):
+        for found in re.findall(r'(?:href|hx-get|src)="(/[^"]*)"', answer.text):
             # An address that only a form may be sent to is none to look at.
             link = unescape(found).partition("#")[0]
             if link not in seen and not link.startswith("/static/") and not posted(link):

@@ -46,7 +46,7 @@ with degraded as materialized (
 ),
 marks as (
     select (c.to_turn - 1) / $4::integer as bucket, c.compaction_id, c.from_turn, c.to_turn,
-        c.reason, c.started_at, case when c.status = 'completed' and exists (
+        c.reason, c.started_at, b.branch_id, case when c.status = 'completed' and exists (
             select from degraded d
             where d.branch_uuid = c.branch_uuid and d.to_turn = c.to_turn
                 and d.published_in = c.published_in
@@ -54,11 +54,13 @@ marks as (
     from durable_context.lineage l
     join durable_context.compactions c on c.tenant = l.tenant and c.branch_uuid = l.ancestor_uuid
         and c.to_turn <= l.compacted_turn
+    join durable_context.branches b on b.tenant = l.tenant and b.branch_uuid = l.ancestor_uuid
     where l.tenant = $1 and l.branch_uuid = $2 and c.to_turn <= $3
 )
 select bucket, outcome, reason, count(*) as count, min(from_turn) as from_turn,
     max(to_turn) as to_turn, max(started_at) as started_at,
-    (array_agg(compaction_id order by started_at desc))[1] as compaction_id
+    (array_agg(compaction_id order by started_at desc))[1] as compaction_id,
+    (array_agg(branch_id order by started_at desc))[1] as branch_id
 from marks group by bucket, outcome, reason order by bucket, outcome, reason
 """
 
@@ -79,7 +81,7 @@ class SizeBucket(Value):
 
 class CompactionMark(Value):
     """Compactions that end in one bucket and came to the same. `reasons` says how many had which;
-    `compaction_id` is the newest.
+    `compaction_id` is the newest, which is one of `branch_id`: the branch or an ancestor.
     """
 
     outcome: MarkOutcome
@@ -88,6 +90,7 @@ class CompactionMark(Value):
     to_turn: int
     reasons: tuple[tuple[str, int], ...]
     compaction_id: UUID
+    branch_id: str
 
 
 class BranchSizes(Value):
@@ -142,11 +145,13 @@ def _marks(rows: list[asyncpg.Record]) -> tuple[CompactionMark, ...]:
 
 
 def _mark(outcome: MarkOutcome, rows: list[asyncpg.Record]) -> CompactionMark:
+    newest = max(rows, key=lambda row: row["started_at"])
     return CompactionMark(
         outcome=outcome,
         count=sum(row["count"] for row in rows),
         from_turn=min(row["from_turn"] for row in rows),
         to_turn=max(row["to_turn"] for row in rows),
         reasons=tuple((row["reason"], row["count"]) for row in rows),
-        compaction_id=max(rows, key=lambda row: row["started_at"])["compaction_id"],
+        compaction_id=newest["compaction_id"],
+        branch_id=newest["branch_id"],
     )
