@@ -22,7 +22,7 @@ from durable_context.telemetry.temporal import interceptors
 from tests.captured_telemetry import CapturedTelemetry
 from tests.model_server import ModelServer
 from tests.turns import numbered
-from tests.workflows.orchestration import QUICK, Orchestration
+from tests.workflows.orchestration import PATIENCE, QUICK, Orchestration
 from worker.service import SANDBOX
 
 POLICY = QUICK.model_copy(update={"segment_turns": 1, "keep_raw_turns": 0})
@@ -94,6 +94,25 @@ async def test_a_turn_is_one_trace_from_recording_it_to_the_published_checkpoint
     _check_temporal_spans(telemetry, branch)
     await _check_steps(telemetry, branch)
     _check_model_call(telemetry, branch, model)
+
+
+async def test_where_ids_are_exposed_each_step_names_the_conversation(
+    client: ContextClient,
+    orchestration: Orchestration,
+    pool: Pool,
+    model: ModelServer,
+    telemetry: CapturedTelemetry,
+) -> None:
+    exposing = POLICY.model_copy(update={"expose_ids": True})
+    branch = orchestration.asking(client, await client.open_branch("of the day"), exposing)
+    summarizer = ModelSummarizer("openai:made-up", base_url=model.base_url)
+    await branch.record_turn(numbered(1))
+    async with orchestration.worker(pool, summarizer, workflow_runner=SANDBOX):
+        await branch.compact(timeout=PATIENCE)
+    for name in ("compaction.plan", "compaction.summarize", "compaction.commit", "chat made-up"):
+        for span in telemetry.spans(name):
+            assert _said(span)["gen_ai.conversation.id"] == "of the day"
+    assert telemetry.spans("chat made-up")
 
 
 def _with_parents(spans: Sequence[ReadableSpan]) -> list[tuple[str, str, str]]:
