@@ -151,13 +151,16 @@ async def test_a_sweep_has_a_table_and_tells_how_far_it_is(
     await record(branch, 8)
     sweeps = Sweeps(temporal, orchestration.task_queue)
     async with sweeps.worker(pool):
-        handle = await sweeps.begin("catch-up")
+        handle = await sweeps.begin("catch-up", policy=EXPOSING)
         result = await handle.result()
         phase, rows = await phase_and_rows(handle)
         position = await handle.query(PROGRESS, result_type=SweepPosition)
+        await sweeps.compacted(branch)
     assert phase == "done" and position.is_done
     assert rows | {"sweep": "catch-up", "started": "1"} == rows
     assert rows["scanned"] == f"{result.counts.scanned:,}"
+    found = await attributes(orchestration.handle(branch))
+    assert found | {"CompactionBranch": "conversation/main", "CompactionReason": "sweep"} == found
 
 
 async def test_queries_signals_and_updates_say_what_they_are_for(
