@@ -1,7 +1,7 @@
 """The inspector's pages over a real database, asked by HTTP without a socket between.
 
 `site.get("/branch", conversation=..., branch=...)` gives the text of a page; `make_site` takes the
-fields of `Inspector`, for other settings.
+fields of `Inspector`, for other settings. `read_only_site` fails for a page that writes anything.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -43,3 +43,11 @@ async def make_site(client: ContextClient) -> AsyncIterator[Callable[..., Site]]
 @pytest.fixture
 def site(make_site: Callable[..., Site]) -> Site:
     return make_site()
+
+
+@pytest.fixture
+async def read_only_site(make_site: Callable[..., Site], database_url: str) -> AsyncIterator[Site]:
+    """Its transactions are read-only, so that whatever writes is an error."""
+    url = f"{database_url}?default_transaction_read_only=on"
+    async with await ContextClient.connect(url, temporal=None) as client:
+        yield make_site(client=client)

@@ -17,8 +17,10 @@ from durable_context.inspector.pages import branch_of, inspector, page
 from durable_context.models import Compaction
 
 PAGE: Final = 50
-CALLS: Final = 20
-"""Calls of a model that are listed of one compaction."""
+CALLS: Final = 5
+"""Calls of a model that are listed of each compaction ..."""
+CALLS_OF_ONE: Final = 200
+"""... and of the one that a page was asked to begin with, whose error is whole, too."""
 STATUSES: Final[tuple[str, ...]] = get_args(CompactionStatus)
 REASONS: Final[tuple[str, ...]] = (*get_args(Reason), *get_args(TreeReason))
 
@@ -67,6 +69,7 @@ def _page(request: Request, template: str, listed: _Listed, **values: Any) -> Re
         statuses=STATUSES,
         reasons=REASONS,
         most_calls=CALLS,
+        most_calls_of_one=CALLS_OF_ONE,
         run_of=partial(_run, request),
         **values,
     )
