@@ -16,6 +16,7 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import start_http_server
 from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from durable_context import CompactionPolicy, ContextClient
 from durable_context.compaction.requests import register_search_attributes
@@ -91,7 +92,9 @@ async def _temporal(directory: Path, exits: contextlib.AsyncExitStack) -> Client
     )
     assert not isinstance(source, ExternalTemporal)
     server = await exits.enter_async_context(TemporalServer(directory, source, ui=False))
-    client = await Client.connect(server.address, namespace=server.namespace)
+    client = await Client.connect(
+        server.address, namespace=server.namespace, data_converter=pydantic_data_converter
+    )
     await register_search_attributes(client)
     return client
 

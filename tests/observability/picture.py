@@ -9,7 +9,13 @@ from typing import Any
 from tests.observability.drawing import Series, draw
 from tests.observability.live_stack import LiveStack, directory_for_once, live_stack
 from tests.observability.prometheus_server import PrometheusServer
-from tests.observability.traffic import Phases, break_a_run, run, unknown_code
+from tests.observability.traffic import (
+    Phases,
+    break_a_run,
+    compact_what_is_gone,
+    run,
+    unknown_code,
+)
 from tests.telemetry.queries import VARIABLES, Query, dashboard, panel_queries, panels
 from worker.termination import Termination
 
@@ -39,6 +45,7 @@ async def _happen(stack: LiveStack) -> None:
     talking = asyncio.create_task(run(stack, PHASES, TALKERS))
     async with unknown_code(stack.temporal):
         await asyncio.sleep(20)
+    await compact_what_is_gone(stack.temporal)
     await talking
     await break_a_run(stack)
     await asyncio.sleep(10)

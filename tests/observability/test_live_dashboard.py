@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from tests.observability.live_stack import LiveStack, directory_for_once, live_stack
-from tests.observability.traffic import Phases, break_a_run, run, unknown_code
+from tests.observability.traffic import (
+    Phases,
+    break_a_run,
+    compact_what_is_gone,
+    run,
+    unknown_code,
+)
 from tests.telemetry.queries import panel_queries, panels, rules
 
 PHASES = Phases(well=15, failing=12, mended=8, hanging=10, after=10)
@@ -30,6 +36,7 @@ async def stack() -> AsyncIterator[LiveStack]:
         async with live_stack(directory) as stack:
             async with unknown_code(stack.temporal):
                 await run(stack, PHASES, TALKERS)
+            await compact_what_is_gone(stack.temporal)
             await break_a_run(stack)
             yield stack
 

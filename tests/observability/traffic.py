@@ -9,14 +9,19 @@ from collections.abc import AsyncGenerator
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
 from durable_context import Branch, Budget, ContextClient
-from durable_context.contracts import COMPACTION_TASK_QUEUE, compaction_workflow_id
+from durable_context.contracts import (
+    COMPACTION_TASK_QUEUE,
+    COMPACTION_WORKFLOW,
+    CompactionRequest,
+    compaction_workflow_id,
+)
 from durable_context.errors import DurableContextError
 from tests.model_server import answers, failed
-from tests.observability.live_stack import LiveStack
+from tests.observability.live_stack import POLICY, LiveStack
 from tests.turns import chat, exchange
 
 BUDGET = Budget(max_tokens=6_000)
@@ -54,16 +59,28 @@ async def run(stack: LiveStack, phases: Phases, talkers: int) -> None:
 
 async def break_a_run(stack: LiveStack) -> None:
     """A run that an operator ends while the model answers; the next one finds what it left."""
+    mark = f"P{uuid4().int}"
     stack.model.hold()
-    branch = await stack.client.open_branch(f"cut-{uuid4()}")
-    before = stack.model.count
+    seen = stack.model.count
+    branch = await stack.client.open_branch(mark)
     for number in range(8):
-        await branch.record_turn(_small(number))
-    await stack.model.request_arrived(before + 1)
+        await branch.record_turn(_small(number, mark))
+    while mark not in (await stack.model.request_arrived(seen := seen + 1)).text:
+        pass
     run = stack.temporal.get_workflow_handle(compaction_workflow_id(branch.branch_uuid))
     await run.terminate("to see what it leaves")
     stack.model.release()
     await branch.compact(timeout=60)
+
+
+async def compact_what_is_gone(temporal: Client) -> None:
+    """A branch that was deleted meanwhile."""
+    request = CompactionRequest(tenant="nobody", branch_uuid=uuid4(), policy=POLICY)
+    run_id = compaction_workflow_id(request.branch_uuid)
+    with contextlib.suppress(WorkflowFailureError):
+        await temporal.execute_workflow(
+            COMPACTION_WORKFLOW, request, id=run_id, task_queue=COMPACTION_TASK_QUEUE
+        )
 
 
 @contextlib.asynccontextmanager
@@ -124,8 +141,8 @@ async def _turn(branch: Branch, number: int, chance: random.Random) -> None:
             await branch.prepare(asked, budget=BUDGET, at_turn=number + 1_000)
 
 
-def _small(number: int) -> list[dict[str, str]]:
-    return chat(f"What became of parcel P-{number}?", "It was delivered in Lyon. " * 12)
+def _small(number: int, mark: str = "") -> list[dict[str, str]]:
+    return chat(f"What became of parcel {number} {mark}?", "It was delivered in Lyon. " * 12)
 
 
 def _said(chance: random.Random, words: int) -> str:
