@@ -1,5 +1,6 @@
 """What users, tools and models may say to a page, and how to tell that it is shown as text."""
 
+import base64
 import re
 from html.parser import HTMLParser
 
@@ -9,6 +10,11 @@ HOSTILE = (
 )
 LONE = "\ud83d half a pair"
 MOST_BYTES = 300_000
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+"""A picture of one pixel."""
 _ADDRESSES = ("href", "src", "action", "formaction", "hx-get", "hx-post")
 
 
@@ -36,6 +42,8 @@ def check_page(shown: str) -> None:
             address = attributes.get(name)
             assert address is None or re.match(r"/(?!/)|#|http://temporal\.test/", address), address
     assert len(shown.encode()) < MOST_BYTES
+    # What a form sends again stays as it came, and is not shown.
+    shown = re.sub(r'<input type="hidden"[^>]*>', "", shown)
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]", shown)
 
 

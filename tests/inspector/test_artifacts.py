@@ -1,6 +1,5 @@
 """Artifacts: the list, and contents by lines, as pictures, or to be saved."""
 
-import base64
 import html
 import re
 
@@ -10,12 +9,9 @@ from durable_context import Branch, ContextClient
 from durable_context.inspector.artifacts_page import LINE, LINES, PAGE
 from durable_context.inspector.long_text import PIECE
 from tests.inspector.conftest import Site
-from tests.inspector.hostile import HOSTILE, check_page, text_of, values_of
+from tests.inspector.hostile import HOSTILE, PNG, check_page, text_of, values_of
 from tests.turns import chat, exchange
 
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 AT = {"conversation": "conversation"}
 
 
