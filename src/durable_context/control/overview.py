@@ -6,7 +6,7 @@ turn. A page reads each of the tenant's rows of branches once, and nothing else 
 totals, order and filters go by an estimate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -25,9 +25,8 @@ from durable_context.models import Compaction, Lag
 from durable_context.policy import CompactionPolicy
 
 # $1 tenant, $2 conversation, or how its id begins, or null, $3 keep_raw_turns, $4 segment_turns,
-# $5 segment_tokens, $6 run_raw_tokens. The lag's share of the tail is taken for its share of the
-# tail's tokens; of an open run as many stay raw as policy says. `segments`: how many the lag would
-# fill.
+# $5 segment_tokens, $6 run_raw_tokens. The lag's share of the tail is taken for its share of its
+# tokens; of an open run as many stay raw as policy says. `segments`: how many the lag would fill.
 _JUDGED = """
 with tail as not materialized (
     select b.*, t.paused_at as tenant_paused_at, t.paused_because as tenant_paused_because,
@@ -75,7 +74,7 @@ _FILTERS: Final[dict[StatusFilter | None, str]] = {
 }
 # $7 and $8: where the last page ended. What is looked up elsewhere is so for a page alone.
 LOOKED_AT: Final = 100
-"""Turns at each end of a tail that are read: a segment has no more."""
+"""Turns at the end of a long tail that are read, besides its first segment."""
 _PAGE = """
 , page as materialized (
     select j.* from judged j
@@ -108,13 +107,19 @@ from page p, lateral (
 ) w
 order by p.segments desc, p.branch_uuid
 """
-# Of a long tail what says how long it has waited and whether it is due; its size is estimated.
-_TAILS = f"""
+# `offset 0`: by the view every turn of a lineage would be looked at.
+_TAILS = """
 select p.branch_uuid, t.turn_no, t.stored_tokens, t.raw_tokens, t.recorded_at
-from unnest($2::uuid[], $3::integer[], $4::integer[]) p (branch_uuid, checkpoint_turn, head_turn)
-join durable_context.visible_turns t on t.tenant = $1 and t.seen_by = p.branch_uuid
-    and t.turn_no > p.checkpoint_turn and t.turn_no <= p.head_turn
-    and (t.turn_no <= p.checkpoint_turn + {LOOKED_AT} or t.turn_no > p.head_turn - {LOOKED_AT})
+from unnest($2::uuid[], $3::integer[], $4::integer[]) p (branch_uuid, from_turn, to_turn)
+join durable_context.lineage l on l.tenant = $1 and l.branch_uuid = p.branch_uuid,
+lateral (
+    select n.turn_no, n.stored_tokens, n.raw_tokens, n.recorded_at
+    from durable_context.turns n
+    where n.tenant = $1 and n.branch_uuid = l.ancestor_uuid
+        and n.turn_no >= greatest(p.from_turn, l.from_turn)
+        and n.turn_no <= least(p.to_turn, l.to_turn)
+    offset 0
+) t
 order by p.branch_uuid, t.turn_no
 """
 _TOTALS = """
@@ -219,8 +224,8 @@ class Overview:
     async def _tails(
         self, connection: Connection, rows: Sequence[asyncpg.Record]
     ) -> dict[UUID, list[_TailTurn]]:
-        names = ("branch_uuid", "checkpoint_turn", "head_turn")
-        columns = [[row[name] for row in rows] for name in names]
+        spans = [(row["branch_uuid"], *span) for row in rows for span in _spans(row, self._policy)]
+        columns = [[span[column] for span in spans] for column in range(3)]
         tails: dict[UUID, list[_TailTurn]] = {row["branch_uuid"]: [] for row in rows}
         for branch_uuid, *turn in await connection.fetch(_TAILS, self._tenant, *columns):
             tails[branch_uuid].append(_TailTurn(*turn))
@@ -256,6 +261,17 @@ def _status(
     )
 
 
+def _spans(row: asyncpg.Record, policy: CompactionPolicy) -> Iterator[tuple[int, int]]:
+    """The turns of its tail that are read: of a long one those that say whether it is due."""
+    begin, head = row["checkpoint_turn"] + 1, row["head_turn"]
+    first = begin + policy.segment_turns - 1
+    if head - first <= LOOKED_AT:
+        yield begin, head
+    else:
+        yield begin, first
+        yield head - LOOKED_AT + 1, head
+
+
 def _lag(row: asyncpg.Record, tail: Sequence[_TailTurn], seen: Lag) -> Lag:
     """That of a tail that was read whole; else by the figures of the branch."""
     if len(tail) == row["head_turn"] - row["checkpoint_turn"]:
@@ -264,9 +280,8 @@ def _lag(row: asyncpg.Record, tail: Sequence[_TailTurn], seen: Lag) -> Lag:
 
 
 def _totals(named: str) -> str:
-    return _TOTALS.format(
-        named=named, balance=BALANCE, running=_RUNNING, failed=_FAILED, paused=_PAUSED
-    )
+    only = {"running": _RUNNING, "failed": _FAILED, "paused": _PAUSED}
+    return _TOTALS.format(named=named, balance=BALANCE, **only)
 
 
 def _cursor(row: asyncpg.Record) -> str:

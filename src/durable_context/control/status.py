@@ -11,9 +11,9 @@ StatusFilter = Literal["behind", "failed", "running", "paused"]
 
 
 class BranchStatus(Value):
-    """`is_behind`: a segment is due. Of more than 200 turns after the checkpoint `lag` is estimated
-    from what the branch counts. `failed` is its newest compaction, where that failed. `balance`:
-    see `Compaction`; `price` is None where that of a call is not known.
+    """`is_behind`: a segment is due. With more than about 100 turns after the checkpoint `lag` is
+    estimated from what the branch counts. `failed` is its newest compaction, where that failed.
+    `balance`: see `Compaction`; `price` is None where that of a call is not known.
     """
 
     conversation_id: str
