@@ -20,10 +20,12 @@ with turns as materialized (
     select t.turn_no, t.stored_tokens, t.head_tokens from durable_context.visible_turns t
     where t.tenant = $1 and t.seen_by = $2 and t.turn_no <= $4
 ),
-checkpoints as materialized (
-    select c.turn_no, c.token_count, t.head_tokens from durable_context.visible_checkpoints c
-    join turns t on t.turn_no = c.turn_no
+seen as materialized ( -- by itself: or the planner looks for one at each turn
+    select c.turn_no, c.token_count from durable_context.visible_checkpoints c
     where c.tenant = $1 and c.seen_by = $2
+),
+checkpoints as materialized (
+    select c.turn_no, c.token_count, t.head_tokens from seen c join turns t on t.turn_no = c.turn_no
 ),
 standing as (
     select t.*, max(c.turn_no) over (order by t.turn_no) as checkpoint_turn
