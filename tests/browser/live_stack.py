@@ -77,7 +77,7 @@ def open_directory() -> Path:
 async def live_stack(directory: Path) -> AsyncGenerator[LiveStack]:
     """Takes about a minute; `directory` keeps the data."""
     async with contextlib.AsyncExitStack() as exits:
-        model = await exits.enter_async_context(ModelServer(_summary))
+        model = await exits.enter_async_context(ModelServer(_Model()))
         variables = {
             "DURABLE_CONTEXT_MODEL_BASE_URL": model.base_url,
             "DURABLE_CONTEXT_POLICY": POLICY.model_dump_json(),
@@ -100,7 +100,7 @@ async def _filled(stack: EmbeddedStack, model: ModelServer) -> AsyncGenerator[Li
         stack.database_url, temporal=temporal, policy=POLICY, artifact_url=stack.artifact_url
     )
     async with connected as client:
-        main = await _talked(client, model)
+        main = await _talked(client)
         fork = await _forked(main)
         await main.rebuild(1, 12, focus="what was promised to customers", timeout=PATIENCE)
         await _others(client)
@@ -120,14 +120,10 @@ async def _filled(stack: EmbeddedStack, model: ModelServer) -> AsyncGenerator[Li
         )
 
 
-async def _talked(client: ContextClient, model: ModelServer) -> Branch:
-    """Its first summary takes a second attempt, one in the middle is degraded."""
+async def _talked(client: ContextClient) -> Branch:
     (transcript,) = read_transcripts(TRANSCRIPT)
     branch = await client.open_branch(CONVERSATION)
-    model.script(rate_limited(retry_after_ms="200"))
-    for number, turn in enumerate(transcript.turns, start=1):
-        if number == 27:
-            model.script(unauthorized())
+    for turn in transcript.turns:
         await _record(branch, turn)
         await branch.wait_until_compacted(timeout=PATIENCE)
     return branch
@@ -175,6 +171,22 @@ async def _fail(temporal: Client) -> None:
             await requests.compact_now(request, PATIENCE)
     finally:
         await requests.close()
+
+
+class _Model:
+    """Its first summary takes a second attempt, one in the middle is degraded."""
+
+    def __init__(self) -> None:
+        self._failures = {
+            "[turns 1-6] of the conversation": rate_limited(retry_after_ms="200"),
+            "[turns 25-30] of the conversation": unauthorized(),
+        }
+
+    def __call__(self, request: ReceivedRequest) -> Reply:
+        for asked in tuple(self._failures):
+            if asked in request.text:
+                return self._failures.pop(asked)
+        return _summary(request)
 
 
 def _summary(request: ReceivedRequest) -> Reply:
