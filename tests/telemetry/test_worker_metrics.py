@@ -1,5 +1,6 @@
 """What compactions count: each thing once, however often a step is repeated."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -10,7 +11,13 @@ from opentelemetry.trace import SpanKind, StatusCode
 from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.compaction.compactor import Compactor
 from durable_context.compaction.counting import count_nothing
-from durable_context.contracts import CommitRequest, Plan, PlanRequest, SummarizeRequest
+from durable_context.contracts import (
+    CommitRequest,
+    Plan,
+    PlanRequest,
+    SummarizeRequest,
+    SummarizeResult,
+)
 from durable_context.database import Pool
 from durable_context.errors import (
     StalePlan,
@@ -68,12 +75,14 @@ class Steps:
     async def plan(self) -> Plan:
         return await self._compactor.plan(PlanRequest(**self._target))
 
-    async def commit(self, plan: Plan, times: int) -> None:
-        assert plan.compaction_id is not None
+    async def summarize(self, plan: Plan) -> SummarizeResult:
         of_plan = self._target | {"compaction_id": plan.compaction_id}
-        asked = SummarizeRequest(**of_plan, node=plan.nodes[0])
+        return await self._compactor.summarize(SummarizeRequest(**of_plan, node=plan.nodes[0]))
+
+    async def commit(self, plan: Plan, times: int) -> None:
+        of_plan = self._target | {"compaction_id": plan.compaction_id}
         for _ in range(times):
-            made = await self._compactor.summarize(asked)
+            made = await self.summarize(plan)
         request = CommitRequest(
             **of_plan, checkpoint_turn=plan.checkpoint_turn, summary_ids=(made.summary_id,)
         )
@@ -95,6 +104,20 @@ async def test_a_repeated_commit_counts_once(
     made = {"recipe": "scripted/1", "level": "0", "degraded": False}
     assert telemetry.value(SUMMARIES) == telemetry.value(SUMMARIES, **made) == 1
     assert telemetry.count(DURATION, recipe="scripted/1", outcome="made") == 1
+
+
+async def test_of_two_who_make_the_same_node_one_counts(
+    pool: Pool, branch: Branch, telemetry: CapturedTelemetry
+) -> None:
+    summarizer = ScriptedSummarizer()
+    summarizer.gate.clear()
+    steps = Steps(pool, branch, summarizer)
+    plan = await steps.plan()
+    summarizer.before = lambda: summarizer.gate.set() if len(summarizer.asked) == 2 else None
+    first, second = await asyncio.gather(steps.summarize(plan), steps.summarize(plan))
+    assert first.summary_id == second.summary_id
+    assert telemetry.value(SUMMARIES) == 1
+    assert telemetry.count(DURATION, outcome="made") == 2
 
 
 async def test_what_nobody_can_make_has_failed_once(
