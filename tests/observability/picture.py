@@ -19,8 +19,10 @@ from tests.observability.traffic import (
 from tests.telemetry.queries import VARIABLES, Query, dashboard, panel_queries, panels
 from worker.termination import Termination
 
-PHASES = Phases(well=110, failing=50, mended=60, hanging=60, after=80)
+PHASES = Phases(well=130, failing=50, mended=60, hanging=60, after=80)
 TALKERS = 4
+WARM_UP_SECONDS = 20
+"""Not shown: the first calls of a process load what later ones have."""
 STEP_SECONDS = 4
 RATE = {"$__rate_interval": "30s"}
 
@@ -33,7 +35,7 @@ async def watched(directory: Path) -> dict[int, list[Series]]:
 
 async def _watched(directory: Path) -> dict[int, list[Series]]:
     async with live_stack(directory) as stack:
-        started = time.time()
+        started = time.time() + WARM_UP_SECONDS
         await _happen(stack)
         return {
             panel["id"]: await _shown(stack.prometheus, panel, started, time.time())
@@ -44,11 +46,10 @@ async def _watched(directory: Path) -> dict[int, list[Series]]:
 async def _happen(stack: LiveStack) -> None:
     talking = asyncio.create_task(run(stack, PHASES, TALKERS))
     async with unknown_code(stack.temporal):
-        await asyncio.sleep(20)
+        await asyncio.sleep(WARM_UP_SECONDS + 20)
     await compact_what_is_gone(stack.temporal)
-    await talking
     await break_a_run(stack)
-    await asyncio.sleep(10)
+    await talking
 
 
 async def _shown(
