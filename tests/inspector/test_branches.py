@@ -1,7 +1,8 @@
 """The list of branches."""
 
+import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from html import unescape
 
 from temporalio.client import Client
@@ -11,6 +12,8 @@ from durable_context.compaction.store import CompactionStore, RunId
 from durable_context.contracts import NodeRange
 from durable_context.database import Pool
 from durable_context.inspector.branches_page import SHOWN
+from tests.compaction.scripted import ScriptedSummarizer
+from tests.default_worker import default_worker
 from tests.inspector.conftest import Site
 from tests.turns import chat, numbered
 
@@ -138,10 +141,27 @@ async def test_bad_input_is_named(site: Site) -> None:
         assert said in shown and "<b>" not in shown
 
 
-async def test_progress_of_what_temporal_does_not_know_is_nothing(
-    make_site: Callable[..., Site], make_client: Callable[..., ContextClient], temporal: Client
+async def test_how_far_a_compaction_is_shows_while_it_is_under_way_alone(
+    make_site: Callable[..., Site],
+    make_client: Callable[..., Awaitable[ContextClient]],
+    client: ContextClient,
+    temporal: Client,
+    pool: Pool,
 ) -> None:
-    client = await make_client(temporal=temporal)  # type: ignore[misc]
-    await recorded(client, "orders", 1)
-    shown = await make_site(client=client).get("/branch/progress", conversation="orders")
+    await recorded(client, "orders", 9)
+    asking = await make_client(temporal=temporal)
+    site = make_site(client=asking)
+    summarizer = ScriptedSummarizer()
+    summarizer.gate.clear()
+    async with default_worker(temporal, pool, summarizer):
+        branch = await asking.find_branch("orders")
+        compacting = asyncio.create_task(branch.compact())
+        await summarizer.arrived.wait()
+        assert "request of turns 1–6 since" in await site.get("/", only="running")
+        shown = await site.get("/branch/progress", conversation="orders")
+        assert "summarize turns 1–6" in shown and "0 passes done, checkpoint at turn 0" in shown
+        summarizer.gate.set()
+        await compacting
+        assert conversations(await site.get("/", only="running")) == []
+    shown = await make_site().get("/branch/progress", conversation="orders")
     assert shown.strip() == ""
