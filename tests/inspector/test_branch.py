@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 
 import pytest
 
@@ -117,6 +118,40 @@ async def test_the_workflow_is_linked_where_temporal_has_a_ui(
     linked = make_site(temporal_ui="http://ui.example", namespace="n s")
     shown = await linked.get("/branch", conversation="c")
     assert f'href="http://ui.example/namespaces/n%20s/workflows/{workflow}"' in shown
+
+
+async def test_forms_that_change_something_are_there_where_changes_are_allowed(
+    site: Site, make_site: Callable[..., Site], client: ContextClient, pool: Pool
+) -> None:
+    branch = await recorded(await client.open_branch("c"), 16)
+    await compact_all(pool, branch.branch_uuid)
+    await branch.pin(2)
+    node = (await branch.summaries())[0].summary_id
+    changing = make_site(allow_changes=True)
+    for path, query, offered in (
+        ("/branch", {}, ("Pause", "Unpin", "Revert to here…")),
+        ("/branch/turn", {"turn": 2}, ("Unpin",)),
+        ("/branch/turn", {"turn": 3}, (">Pin<",)),
+        ("/branch/node", {"id": node}, ("Rebuild…",)),
+    ):
+        allowed = await changing.get(path, conversation="c", **query)
+        refused = await site.get(path, conversation="c", **query)
+        for words in offered:
+            assert words in allowed and words not in refused
+        assert 'method="post"' not in refused
+
+
+async def test_each_checkpoint_is_compared_with_the_one_before(
+    site: Site, client: ContextClient, pool: Pool
+) -> None:
+    branch = await recorded(await client.open_branch("c"), 16)
+    await compact_all(pool, branch.branch_uuid)
+    older, newer = await branch.checkpoints()
+    html = await site.get("/branch", conversation="c")
+    addresses = re.findall(r'href="([^"]*)">diff<', html)
+    assert len(addresses) == 1
+    assert f"a={older.checkpoint_id}&amp;b={newer.checkpoint_id}&amp;" in addresses[0]
+    assert (await site.http.get(unescape(addresses[0]))).status_code == 200
 
 
 async def test_degraded_nodes_and_compactions_are_marked(
