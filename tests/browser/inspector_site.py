@@ -8,7 +8,7 @@ import uvicorn
 
 from durable_context.inspector.app import make_app
 from durable_context.inspector.pages import Inspector
-from durable_context.inspector.server import address_of, listening_socket
+from durable_context.inspector.server import LONGEST_REQUEST, address_of, listening_socket
 from tests.browser.live_stack import LiveStack
 
 
@@ -19,7 +19,14 @@ async def inspector_site(stack: LiveStack, *, allow_changes: bool = False) -> As
         stack.client, stack.temporal_ui_url, stack.temporal_namespace, allow_changes
     )
     listening = listening_socket("127.0.0.1", 0)
-    config = uvicorn.Config(make_app(inspected), log_config=None, access_log=False, lifespan="on")
+    config = uvicorn.Config(
+        make_app(inspected),
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        http="h11",
+        h11_max_incomplete_event_size=LONGEST_REQUEST,
+    )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listening]))
     try:

@@ -14,6 +14,8 @@ from starlette.types import ASGIApp
 
 from durable_context.errors import InvalidArgument
 
+LONGEST_REQUEST: Final = 1024 * 1024
+"""Bytes of an address and headers: the message to prepare for is in both, percent-encoded."""
 SHUTDOWN_SECONDS: Final = 3
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 _ANY: Final = ("0.0.0.0", "::")
@@ -50,6 +52,8 @@ async def serve(app: ASGIApp, listening: socket.socket, begun: Callable[[], None
         access_log=False,
         lifespan="on",
         ws="none",
+        http="h11",
+        h11_max_incomplete_event_size=LONGEST_REQUEST,
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
