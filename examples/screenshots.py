@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -14,15 +15,17 @@ from playwright.async_api import Browser, Page, async_playwright
 from rich.console import Console
 
 from durable_context.contracts import compaction_workflow_id
+from durable_context.inspector.links import link
 from tests.browser.chromium import ARGUMENTS, find_chromium
-from tests.browser.live_stack import LiveStack, live_stack, open_directory
+from tests.browser.inspector_site import inspector_site
+from tests.browser.live_stack import CONVERSATION, LiveStack, live_stack, open_directory
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SIZE = {"width": 1400, "height": 900}
 DRAWN_WITHIN = 30_000
 """Milliseconds."""
 
-Visit = Callable[[Page, LiveStack], Awaitable[None]]
+Visit = Callable[[Page, "Shown"], Awaitable[None]]
 """Opens a page and waits until all is there that the picture is to show."""
 
 
@@ -32,36 +35,64 @@ class Picture(NamedTuple):
     height: int = 900
 
 
-async def temporal_list(page: Page, stack: LiveStack) -> None:
+class Shown(NamedTuple):
+    """`inspector`: the address of its first page."""
+
+    stack: LiveStack
+    inspector: str
+
+
+async def temporal_list(page: Page, shown: Shown) -> None:
     """With the columns that docs/temporal-ui.md advises."""
-    await page.goto(f"{_temporal(stack)}/workflows")
+    await page.goto(f"{_temporal(shown.stack)}/workflows")
     await page.get_by_text("Failed").first.wait_for(timeout=DRAWN_WITHIN)
     await page.get_by_test_id("workflows-summary-table-configuration-button").click()
-    for column in ("Run ID", "Start"):
+    for column in ("Run ID", "Start", "End"):
         await page.get_by_test_id(f"orderable-list-item-{column}-remove-button").click()
     for column in ("CompactionReason", "CompactionBranch"):
         await page.get_by_test_id(f"orderable-list-item-{column}-add-button").click()
     await page.get_by_test_id("drawer-close-button").click()
+    await page.get_by_role("button", name="Collapse saved views").click()
 
 
-async def temporal_run(page: Page, stack: LiveStack) -> None:
-    workflow_id = compaction_workflow_id(stack.fork.branch_uuid)
-    await page.goto(f"{_temporal(stack)}/workflows/{workflow_id}")
+async def temporal_run(page: Page, shown: Shown) -> None:
+    workflow_id = compaction_workflow_id(shown.stack.fork.branch_uuid)
+    await page.goto(f"{_temporal(shown.stack)}/workflows/{workflow_id}")
     await page.get_by_text("commit • commit checkpoint").first.wait_for(timeout=DRAWN_WITHIN)
 
 
-async def temporal_details(page: Page, stack: LiveStack) -> None:
-    await temporal_run(page, stack)
+async def temporal_details(page: Page, shown: Shown) -> None:
+    await temporal_run(page, shown)
     await page.get_by_text("User Metadata").first.click()
     await page.get_by_text("Current Details").wait_for(timeout=DRAWN_WITHIN)
     for frame in page.frames[1:]:  # Markdown is drawn in frames
         await frame.wait_for_load_state()
 
 
+def of_main(path: str, **more: str | int) -> Visit:
+    """A page of the inspector about the branch of 60 turns."""
+
+    async def visit(page: Page, shown: Shown) -> None:
+        address = link(path, conversation=CONVERSATION, branch="main", **more)
+        await page.goto(shown.inspector + address)
+
+    return visit
+
+
+async def conversations(page: Page, shown: Shown) -> None:
+    await page.goto(shown.inspector)
+
+
 PICTURES_TAKEN = (
-    Picture("temporal-list", temporal_list),
+    Picture("temporal-list", temporal_list, 780),
     Picture("temporal-run", temporal_run, 1100),
     Picture("temporal-details", temporal_details),
+    Picture("conversations", conversations, 460),
+    Picture("conversation", of_main("/conversation"), 320),
+    Picture("branch", of_main("/branch"), 1200),
+    Picture("prompt", of_main("/branch/prompt"), 1200),
+    Picture("diff", of_main("/branch/diff", a=30, b=54), 950),
+    Picture("compactions", of_main("/branch/compactions"), 800),
 )
 
 
@@ -90,18 +121,21 @@ def screenshots(
 
 async def _take(chosen: list[Picture], chromium: str, directory: Path) -> None:
     PICTURES.mkdir(exist_ok=True)
-    async with live_stack(directory / "data") as stack, async_playwright() as playwright:
+    async with AsyncExitStack() as exits:
+        stack = await exits.enter_async_context(live_stack(directory / "data"))
+        inspector = await exits.enter_async_context(inspector_site(stack))
+        playwright = await exits.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
         for picture in chosen:
-            await _shoot(browser, picture, stack)
+            await _shoot(browser, picture, Shown(stack, inspector))
         await browser.close()
 
 
-async def _shoot(browser: Browser, picture: Picture, stack: LiveStack) -> None:
+async def _shoot(browser: Browser, picture: Picture, shown: Shown) -> None:
     size = SIZE | {"height": picture.height}
     context = await browser.new_context(viewport=size)  # type: ignore[arg-type]
     page = await context.new_page()
-    await picture.visit(page, stack)
+    await picture.visit(page, shown)
     await page.wait_for_load_state("networkidle")
     target = PICTURES / f"{picture.name}.png"
     await page.screenshot(path=target, animations="disabled")

@@ -4,6 +4,7 @@ failed. PostgreSQL, Temporal with its UI and the worker are real; a model is mad
 
 import contextlib
 import os
+import re
 import tempfile
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator
@@ -45,6 +46,7 @@ POLICY = CompactionPolicy(
     degrade_after=timedelta(seconds=20),
     expose_ids=True,
 )
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-zäöü]{4,}")
 BUDGET = Budget(max_tokens=12_000)
 PATIENCE = timedelta(minutes=2)
 TRANSCRIPT = Path(__file__).parents[2] / "examples" / "conversation.json"
@@ -190,9 +192,8 @@ class _Model:
 
 
 def _summary(request: ReceivedRequest) -> Reply:
-    """Of what is named most often in it."""
-    words = [word.strip(".,:;!?()\"'") for word in request.text.split()]
-    names = Counter(word for word in words if word.istitle() and len(word) > 4)
+    """Of what is named most often in it, where no sentence begins."""
+    names = Counter(_NAME.findall(request.body["messages"][-1]["content"]))
     said = ", ".join(name for name, _ in names.most_common(5)) or "nothing much"
     return answers(f"About {said}", f"They spoke of {said}. What was promised stands as it was.")
 
