@@ -26,7 +26,8 @@ SOURCES = {
 }
 SHIPPED_KINDS = re.compile(
     r"durable_context/((\w+/)*\w+\.py|py\.typed|migrations/\d{4}_\w+\.sql"
-    r"|encodings/\w+\.tiktoken\.gz|summarizers/prompts/\w+-\d+\.md)"
+    r"|encodings/\w+\.tiktoken\.gz|summarizers/prompts/\w+-\d+\.md"
+    r"|inspector/(templates/\w+\.html|static/(\w+\.(css|svg)|htmx-(LICENSE|[\d.]+\.min\.js))))"
 )
 
 
@@ -87,7 +88,13 @@ def test_every_shipped_file_is_of_a_known_kind() -> None:
     assert {name for name in SOURCES if not SHIPPED_KINDS.fullmatch(name)} == set()
 
 
-@pytest.mark.parametrize("part", ["py.typed", "migrations/0001_", "encodings/o200k_base", "cli"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        *("py.typed", "migrations/0001_", "encodings/o200k_base", "cli"),
+        *("inspector/templates/base.html", "inspector/static/htmx-"),
+    ],
+)
 def test_the_parts_that_are_easily_forgotten_are_in_the_wheel(part: str) -> None:
     assert any(name.startswith(f"durable_context/{part}") for name in SOURCES)
 
@@ -105,7 +112,7 @@ def test_the_metadata_names_licence_interpreter_and_optional_models(wheel: Path)
 
     assert (shipped["Name"], shipped["License-Expression"]) == ("durable-context", "MIT")
     assert shipped["Requires-Python"] == ">=3.11"
-    assert shipped.get_all("Provides-Extra") == ["models"]
+    assert shipped.get_all("Provides-Extra") == ["models", "telemetry", "ui"]
 
 
 def test_the_library_is_imported_from_the_wheel(python: Path, tmp_path: Path) -> None:
@@ -127,6 +134,14 @@ def test_the_console_script_runs_in_a_clean_environment(python: Path, tmp_path: 
     text = run(python.with_name("durable-context"), "--help", cwd=tmp_path)
 
     assert "replay" in text and "show" in text
+
+
+def test_without_its_extra_the_page_says_what_to_install(python: Path, tmp_path: Path) -> None:
+    command = (python.with_name("durable-context"), "ui")
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert result.returncode == 2
+    assert "pip install 'durable-context[ui]'" in result.stderr
 
 
 def test_the_worker_runs_on_what_its_image_installs(worker_python: Path, tmp_path: Path) -> None:
