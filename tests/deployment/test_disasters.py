@@ -31,7 +31,7 @@ BUDGET = Budget(max_tokens=8_000)
 LARGE = "Line of a log of the depot.\n" * 40_000
 """Over 1 MiB: it is in the object store."""
 PROGRAMS = installed_package() / INSTALLATION / "bin"
-PATIENCE = timedelta(seconds=90)
+PATIENCE = timedelta(minutes=3)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from worker.settings import with_temporal
 from worker.worker_process import WorkerProcess
 
 POLICY = CompactionPolicy(debounce=timedelta(0), worker_lost_after=timedelta(seconds=5))
-PATIENCE = timedelta(seconds=60)
+PATIENCE = timedelta(minutes=3)
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Busy:
         return WorkerProcess(self.directory, self.environment | named)
 
     async def says(self, words: str) -> None:
-        await until(lambda: words in (self.directory / "worker.log").read_text())
+        await until(lambda: words in (self.directory / "worker.log").read_text(), seconds=120)
 
 
 @pytest.fixture
