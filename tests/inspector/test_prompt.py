@@ -99,6 +99,42 @@ async def test_what_gave_way_for_the_budget_is_listed_in_order(site: Site, branc
     assert all(omitted in shown for omitted in prepared.manifest.omitted)
 
 
+async def test_it_is_made_with_what_the_newest_prompt_was_until_the_form_says_otherwise(
+    site: Site, branch: Branch
+) -> None:
+    function = {"name": "find_shipment", "description": "<b>Finds one</b>", "parameters": {}}
+    tools = [{"type": "function", "function": function}]
+    budget = Budget(max_tokens=32_000, instructions="Be brief.", tools=tools, model="gpt-4o-mini")
+    assert (await branch.newest_parts()) is None
+    for turn in (1, 2):
+        prepared = await branch.prepare(f"Where is {turn}?", budget=budget)
+        assert prepared
+        recorded = chat(f"Where is {turn}?", "On its way.")
+        await branch.record_turn(recorded, prepared=prepared)
+    await branch.record_turn(numbered(3))
+    prepared = await branch.prepare("And 3?", budget=budget)
+    assert prepared
+    page = await site.get("/branch/prompt", **AT, message="And 3?")
+    check_page(page)
+    shown = text_of(page)
+    assert f"{prepared.token_count:,} of 32,000 tokens" in shown
+    assert "with the tool of turn 2" in shown and "find_shipment" in shown and "tokens of gpt-4o" in shown
+    sent = {name: value for name, value in fields_of(page).items() if name != "branch"}
+    again = await site.get("/branch/prompt", **sent)
+    assert said(again) == said(page)
+    sent = await site.get("/branch/prompt/request.json", **AT, message="And 3?")
+    assert json.loads(sent)["tools"] == tools
+    bare = await site.get("/branch/prompt", **AT, message="And 3?", instructions="", model="")
+    assert "Be brief." not in said(bare) and "find_shipment" not in bare
+
+
+def fields_of(page: str) -> dict[str, str]:
+    form = page[page.index('<form id="fields"') :]
+    form = form[: form.index("</form>")]
+    names, values = values_of(form, "input", "name"), re.findall(r'value="(.*?)"', form)
+    return {name: html.unescape(value) for name, value in zip(names, values, strict=True)}
+
+
 async def test_a_budget_that_nothing_fits_is_told_with_what_would_do(
     site: Site, branch: Branch
 ) -> None:

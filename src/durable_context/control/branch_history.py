@@ -15,6 +15,7 @@ from durable_context.control.history import (
     CompactionStatus,
     CompactionTotals,
 )
+from durable_context.control.seen_prompt import PromptParts, newest_parts
 from durable_context.events import ContextEvent, EventKind
 from durable_context.models import Artifact, Compaction, Message
 from durable_context.policy import CompactionPolicy
@@ -48,6 +49,12 @@ class BranchHistory:
         check_turn("at_turn", at_turn)
         call = NextCall(user_message_of(user_message), (), budget, at_turn)
         return await foresee(self._resources, self._request("request"), call)
+
+    async def newest_parts(self) -> PromptParts | None:
+        """What the agent made its newest prompt with, as far as turns were recorded with
+        `prepared=`; None where none of the newest 20 was.
+        """
+        return await newest_parts(self._resources, self.branch_uuid)
 
     async def compactions(
         self,

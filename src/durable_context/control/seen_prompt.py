@@ -12,7 +12,7 @@ from durable_context.arguments import LARGEST
 from durable_context.contracts import CompactionRequest
 from durable_context.database import acquired
 from durable_context.errors import InvalidArgument, InvalidTurn
-from durable_context.models import Message
+from durable_context.models import Message, Value
 from durable_context.prompts.manifest import Block, Manifest
 from durable_context.prompts.prepared import Budget, PreparedContext
 from durable_context.prompts.preparing import NextCall, foresee
@@ -29,6 +29,27 @@ left join durable_context.visible_turns t on t.tenant = b.tenant and t.seen_by =
 left join durable_context.prompt_parts p on p.tenant = t.tenant and p.hash = t.prompt_parts_hash
 where b.tenant = $1 and b.branch_uuid = $2
 """
+
+
+_NEWEST_PARTS = """
+select t.turn_no, t.manifest, p.parts from durable_context.branches b
+join durable_context.visible_turns t on t.tenant = b.tenant and t.seen_by = b.branch_uuid
+    and t.turn_no between b.head_turn - $3 + 1 and b.head_turn
+join durable_context.prompt_parts p on p.tenant = t.tenant and p.hash = t.prompt_parts_hash
+where b.tenant = $1 and b.branch_uuid = $2
+order by t.turn_no desc limit 1
+"""
+_LOOKED_AT = 20
+"""Newest turns that are looked through for one that was recorded with its prompt."""
+
+
+class PromptParts(Value):
+    """What the prompt that led to a turn was made with."""
+
+    turn_no: int
+    instructions: str | None
+    tools: tuple[dict[str, Any], ...]
+    model: str | None
 
 
 class SeenPrompt(NamedTuple):
@@ -80,6 +101,21 @@ async def seen_prompt(
         blocks, tokens = manifest.blocks, manifest.token_count
         source = "stored" if prepared.manifest.blocks == blocks else "similar"
     return SeenPrompt(turn_no, prepared.messages, blocks, tokens, source)
+
+
+async def newest_parts(resources: Resources, branch_uuid: UUID) -> PromptParts | None:
+    """Of the newest turn that tells; None where none of the newest 20 does."""
+    async with acquired(resources.pool) as connection:
+        row = await connection.fetchrow(_NEWEST_PARTS, resources.tenant, branch_uuid, _LOOKED_AT)
+    if row is None:
+        return None
+    manifest, parts = _manifest(row["manifest"]), stored_json.loads(row["parts"])
+    return PromptParts(
+        turn_no=row["turn_no"],
+        instructions=parts.get("instructions"),
+        tools=tuple(parts.get("tools") or ()),
+        model=manifest.model if manifest else None,
+    )
 
 
 async def _told(resources: Resources, branch_uuid: UUID, turn_no: int) -> _Told:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from durable_context import Branch, Budget, BudgetExceeded, PreparedContext
 from durable_context.cli.options import DEFAULT_BUDGET
+from durable_context.control.seen_prompt import PromptParts
 from durable_context.errors import InvalidArgument, InvalidTurn
 from durable_context.inspector.long_text import Excerpt, excerpts, piece
 from durable_context.inspector.pages import branch_of, page, whole_number
@@ -33,15 +34,21 @@ MESSAGES: Final = 150
 PARTS: Final = 60
 """Parts of one message on the page."""
 SOURCES: Final = 40
+TOOLS: Final = 100
+"""Names of tools on the page."""
 
 
 class _Asked(NamedTuple):
-    """The form. `message` None: the next call of an open run, or what there is without one."""
+    """The form. `message` None: the next call of an open run, or what there is without one.
+    `newest`: what the agent's newest prompt was made with, which is asked for until the form says
+    otherwise.
+    """
 
     message: str | None
     budget: Budget
     at_turn: int | None
     format: Format
+    newest: PromptParts | None
 
 
 class _Part(NamedTuple):
@@ -70,7 +77,7 @@ class _Bar(NamedTuple):
 
 async def prompt(request: Request) -> Response:
     branch = await branch_of(request)
-    asked = _asked(request)
+    asked = await _asked(request, branch)
     try:
         prepared = await _prepared(branch, asked)
     except InvalidTurn as error:
@@ -95,7 +102,7 @@ async def prompt(request: Request) -> Response:
 async def prompt_message(request: Request) -> Response:
     """One message whole, in pieces: `number`, and of it `part` from the character `start` on."""
     branch = await branch_of(request)
-    asked = _asked(request)
+    asked = await _asked(request, branch)
     prepared = await _prepared(branch, asked)
     if isinstance(prepared, BudgetExceeded):
         raise InvalidArgument("no prompt fits the budget any more: prepare it again")
@@ -128,7 +135,7 @@ async def prompt_message(request: Request) -> Response:
 async def prompt_request(request: Request) -> Response:
     """The request as JSON, for a look at its bytes."""
     branch = await branch_of(request)
-    asked = _asked(request)
+    asked = await _asked(request, branch)
     prepared = await _prepared(branch, asked)
     if isinstance(prepared, BudgetExceeded):
         raise InvalidArgument(f"no prompt fits: the smallest has {prepared.smallest:,} tokens")
@@ -140,27 +147,36 @@ async def _prepared(branch: Branch, asked: _Asked) -> PreparedContext | BudgetEx
     return await branch.foresee_prompt(asked.message, budget=asked.budget, at_turn=asked.at_turn)
 
 
-def _asked(request: Request) -> _Asked:
+async def _asked(request: Request, branch: Branch) -> _Asked:
     query = request.query_params
     chosen = query.get("format") or "openai"
     if chosen not in get_args(Format):
         raise InvalidArgument(f"format={chosen!r:.40}; allowed are {', '.join(get_args(Format))}")
     at_turn = whole_number(request, "at_turn", -1, 0, 2**31 - 1)
+    newest = await branch.newest_parts()
     return _Asked(
         message=_lines(query.get("message")),
-        budget=_budget(request),
+        budget=_budget(request, newest),
         at_turn=None if at_turn < 0 else at_turn,
         format=cast("Format", chosen),
+        newest=newest,
     )
 
 
-def _budget(request: Request) -> Budget:
+def _budget(request: Request, newest: PromptParts | None) -> Budget:
+    """Of an address without instructions or model those of the newest prompt."""
     query = request.query_params
+    instructions = _lines(query.get("instructions"))
+    if newest is not None and "instructions" not in query:
+        instructions = newest.instructions
+    model = query.get("model", (newest.model or "") if newest else "")
+    with_tools = "instructions" not in query or bool(query.get("tools"))
     try:
         return Budget(
             max_tokens=whole_number(request, "budget", DEFAULT_BUDGET, 1, LARGEST_BUDGET),
-            instructions=_lines(query.get("instructions")),
-            model=query.get("model") or None,
+            instructions=instructions,
+            tools=newest.tools if newest and with_tools else (),
+            model=model or None,
         )
     except ValidationError as error:
         raise InvalidArgument(error.errors()[0]["msg"]) from None
@@ -191,9 +207,15 @@ def _page(request: Request, branch: Branch, asked: _Asked, **values: Any) -> Res
         asked=asked,
         formats=get_args(Format),
         most_sources=SOURCES,
+        tools=[_tool_name(tool) for tool in asked.budget.tools[:TOOLS]],
         fields=_fields(branch, asked, head_turn),
         **(known | values),
     )
+
+
+def _tool_name(tool: dict[str, Any]) -> str:
+    described = tool.get("function", tool)
+    return str(described.get("name", "?")) if isinstance(described, dict) else "?"  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
 
 
 def _fields(branch: Branch, asked: _Asked, head_turn: int | None) -> dict[str, str]:
@@ -204,8 +226,9 @@ def _fields(branch: Branch, asked: _Asked, head_turn: int | None) -> dict[str, s
         "message": asked.message,
         "budget": asked.budget.max_tokens,
         "at_turn": asked.at_turn,
-        "model": asked.budget.model,
-        "instructions": asked.budget.instructions,
+        "model": asked.budget.model or "",
+        "instructions": asked.budget.instructions or "",
+        "tools": 1 if asked.budget.tools else None,
         "format": asked.format,
         "head_turn": head_turn,
     }
