@@ -22,6 +22,7 @@ from worker.go_build import Report
 from worker.postgres_server import PostgresServer
 from worker.process_record import end_leftovers
 from worker.settings import EXTRACTIVE, EmbeddedSettings, with_temporal
+from worker.telemetry import of_a_child
 from worker.temporal_binary import ExternalTemporal, TemporalSource, find_temporal
 from worker.temporal_programs import NAMESPACE
 from worker.temporal_server import TemporalServer
@@ -119,7 +120,7 @@ class EmbeddedStack:
         return await Client.connect(server.address, namespace=server.namespace)
 
     async def _start_worker(self, exits: contextlib.AsyncExitStack, source: TemporalSource) -> None:
-        environment = dict(os.environ)
+        environment = of_a_child(os.environ)
         if not isinstance(source, ExternalTemporal):
             environment = with_temporal(environment, self.temporal_address, NAMESPACE)
         environment["DURABLE_CONTEXT_DATABASE_URL"] = self.database_url

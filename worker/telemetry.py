@@ -61,11 +61,12 @@ class Telemetry:
 
     def __init__(self, settings: TelemetrySettings, *, is_scraped: bool) -> None:
         self._settings = settings
-        self._is_wanted = is_scraped or settings.traces or settings.metrics
+        self._has_metrics = is_scraped or settings.metrics
         self._providers: Providers | None = None
 
     async def __aenter__(self) -> Self:
-        if self._is_wanted and not self._settings.disabled and is_installed():
+        is_wanted = self._has_metrics or self._settings.traces
+        if is_wanted and not self._settings.disabled and is_installed():
             # Importing takes a moment, which must not hold up the loop.
             self._providers = await asyncio.to_thread(_providers, self._settings)
             count_nothing()
@@ -84,7 +85,7 @@ class Telemetry:
     @property
     def is_measured(self) -> bool:
         """Whether anybody gets to see metrics."""
-        return self._providers is not None
+        return self._providers is not None and self._has_metrics
 
     @property
     def missing(self) -> str | None:
@@ -99,6 +100,18 @@ class Telemetry:
         """All metrics of the process in Prometheus' text format."""
         assert self._providers is not None
         return self._providers.page()
+
+
+def of_a_child(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a worker that another service's program starts. What that says of its
+    own telemetry holds for the worker, too, as far as the worker can do the same.
+    """
+    rest = {name: value for name, value in environ.items() if name != "OTEL_SERVICE_NAME"}
+    try:
+        TelemetrySettings.from_env(rest)
+    except InvalidSettings:
+        rest |= {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"}
+    return rest
 
 
 def is_installed() -> bool:
@@ -138,9 +151,12 @@ async def _ended(providers: "Providers") -> bool:
 
 def _is_sent(environ: Mapping[str, str], signal: str) -> bool:
     """Where no exporter is named, it is if there is an endpoint for it."""
-    endpoint = _endpoint(environ, signal)
     name = f"OTEL_{signal}_EXPORTER"
-    exporter = (environ.get(name) or "").strip() or ("otlp" if endpoint else "none")
+    exporter = (environ.get(name) or "").strip()
+    if exporter == "none":
+        return False
+    endpoint = _endpoint(environ, signal)
+    exporter = exporter or ("otlp" if endpoint else "none")
     if exporter not in EXPORTERS:
         raise InvalidSettings(
             f"{name}={exporter!r:.80} must be {' or '.join(EXPORTERS)};"

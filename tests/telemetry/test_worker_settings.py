@@ -6,7 +6,7 @@ import pytest
 
 from worker.errors import InvalidSettings
 from worker.providers import SeldomComplaints
-from worker.telemetry import TelemetrySettings
+from worker.telemetry import TelemetrySettings, of_a_child
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -70,6 +70,19 @@ def test_what_cannot_be_served_is_refused_by_name(environ: dict[str, str], messa
     with pytest.raises(InvalidSettings) as refused:
         TelemetrySettings.from_env(environ)
     assert str(refused.value) == message
+
+
+def test_what_a_program_says_for_itself_does_not_stop_the_worker_it_starts() -> None:
+    said = {
+        "OTEL_SERVICE_NAME": "agent",
+        "OTEL_TRACES_EXPORTER": "console",
+        ENDPOINT: "collector:4317",
+        "HOME": "/home",
+    }
+    given = of_a_child(said)
+    assert TelemetrySettings.from_env(given) == TelemetrySettings()
+    assert given["HOME"] == "/home" and "OTEL_SERVICE_NAME" not in given
+    assert of_a_child({ENDPOINT: "http://c:4318"}) == {ENDPOINT: "http://c:4318"}
 
 
 def test_without_the_extra_otlp_is_refused_and_says_what_is_missing(
