@@ -28,12 +28,16 @@ def listening_socket(host: str, port: int) -> socket.socket:
         family, *_, address = found[0]
         return socket.create_server((str(address[0]), port), family=family)
     except (OSError, UnicodeError) as error:
-        is_known = isinstance(error, OSError) and not isinstance(error, socket.gaierror)
-        why = os.strerror(error.errno) if is_known and error.errno else str(error)
         raise InvalidArgument(
-            f"cannot listen at {host!r:.80}, port {port}: {why}; choose another --port (0: any that"
-            " is free) or --host"
+            f"cannot listen at {host!r:.80}, port {port}: {_why(error)}; choose another --port (0:"
+            " any that is free) or --host"
         ) from error
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    if isinstance(error, UnicodeError | socket.gaierror) or not error.errno:
+        return getattr(error, "strerror", None) or str(error)
+    return os.strerror(error.errno)
 
 
 def address_of(listening: socket.socket) -> str:
