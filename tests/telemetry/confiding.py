@@ -21,7 +21,7 @@ POLICY = CompactionPolicy(
     retry_interval=timedelta(milliseconds=100),
     degrade_after=timedelta(seconds=1),
 )
-PATIENCE = timedelta(seconds=60)
+PATIENCE = timedelta(seconds=120)
 LARGE = "\n".join(f"{WORD}-result line {n}: pump {n % 17} at {n * 7} kPa" for n in range(400))
 
 

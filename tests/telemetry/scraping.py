@@ -28,6 +28,7 @@ from durable_context.contracts import (
 from durable_context.contracts.sweep import SWEEP_WORKFLOW, SweepRequest
 from tests import model_server
 from tests.model_server import ModelServer
+from tests.telemetry.hints import hints_have_time
 from tests.turns import chat, exchange
 from worker.errors import ChildFailed
 from worker.free_ports import LOOPBACK, free_ports
@@ -42,7 +43,7 @@ POLICY = CompactionPolicy(
     degrade_after=timedelta(0),
     offload_tokens=200,
 )
-PATIENCE = timedelta(seconds=60)
+PATIENCE = timedelta(seconds=120)
 
 
 class Scrape(NamedTuple):
@@ -125,12 +126,14 @@ async def scraped_worker(
             "DURABLE_CONTEXT_SUMMARIZERS": "model:openai:gpt-4o-mini",
             "DURABLE_CONTEXT_MODEL_BASE_URL": model.base_url,
             "DURABLE_CONTEXT_SCHEDULES": "off",
+            "DURABLE_CONTEXT_LAG_SECONDS": "3600",  # measured once, before there is any
         }
         async with measured_worker(directory, environment) as worker:
             temporal = await Client.connect(
                 temporal_address, namespace=namespace, data_converter=pydantic_data_converter
             )
-            await _work(database_url, temporal, model)
+            with hints_have_time():
+                await _work(database_url, temporal, model)
             return ScrapedWorker(await worker.own(), await worker.temporal())
 
 

@@ -28,6 +28,7 @@ from tests.telemetry.confiding import (
     WORD,
     confide,
 )
+from tests.telemetry.hints import hints_have_time
 from tests.telemetry.scraping import measured_worker
 from tests.workflows.orchestration import Orchestration
 from worker.service import SANDBOX
@@ -68,7 +69,8 @@ async def test_what_is_said_is_in_no_span_metric_log_or_history(
     branch = orchestration.asking(talkative, opened, POLICY)
     summarizer = ModelSummarizer("openai:made-up", base_url=model.base_url)
     async with orchestration.worker(pool, summarizer, workflow_runner=SANDBOX):
-        await confide(branch, model)
+        with hints_have_time():
+            await confide(branch, model)
     await requests.close()
     seen = telemetry.everything()
     logs = "\n".join(caplog.handler.format(record) for record in caplog.records)
@@ -105,7 +107,8 @@ async def test_a_worker_process_says_nothing_of_it_either_wherever_one_looks(
                 database_url, temporal=temporal_address, tenant=TENANT, policy=POLICY
             ) as client,
         ):
-            await confide(await client.open_branch(CONVERSATION, BRANCH), model)
+            with hints_have_time():
+                await confide(await client.open_branch(CONVERSATION, BRANCH), model)
             pages = (await worker.own()).text + (await worker.temporal()).text
         # What was left was sent when the worker was asked to stop.
         assert {"compaction.summarize", "compaction.replace", "chat made-up"} <= {

@@ -14,13 +14,13 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from durable_context import Branch, ContextClient
-from durable_context.compaction import requests
 from durable_context.compaction.requests import CompactionRequests
 from durable_context.database import Pool
 from durable_context.summarizers.model import ModelSummarizer
 from durable_context.telemetry.temporal import interceptors
 from tests.captured_telemetry import CapturedTelemetry
 from tests.model_server import ModelServer
+from tests.telemetry.hints import hints_have_time
 from tests.turns import numbered
 from tests.workflows.orchestration import PATIENCE, QUICK, Orchestration
 from worker.service import SANDBOX
@@ -77,14 +77,13 @@ async def test_a_turn_is_one_trace_from_recording_it_to_the_published_checkpoint
     pool: Pool,
     model: ModelServer,
     telemetry: CapturedTelemetry,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(requests, "HINT_SECONDS", 30)
     branch = orchestration.asking(client, await client.open_branch("conversation"), POLICY)
     summarizer = ModelSummarizer("openai:made-up", base_url=model.base_url)
     async with orchestration.worker(pool, summarizer, workflow_runner=SANDBOX):
-        await branch.record_turn(numbered(1))
-        await telemetry.ended("durable_context.hint")
+        with hints_have_time():
+            await branch.record_turn(numbered(1))
+            await telemetry.ended("durable_context.hint")
         await orchestration.result(branch)
     spans = telemetry.spans()
     assert sorted(_with_parents(spans)) == sorted(TRACE)
