@@ -103,7 +103,7 @@ async def _filled(stack: EmbeddedStack, model: ModelServer) -> AsyncGenerator[Li
     )
     async with connected as client:
         main = await _talked(client)
-        fork = await _forked(main)
+        fork = await _forked(main, stack)
         await main.rebuild(1, 12, focus="what was promised to customers", timeout=PATIENCE)
         await _others(client)
         await _fail(temporal)
@@ -141,10 +141,16 @@ async def _record(branch: Branch, turn: TranscriptTurn) -> None:
     )
 
 
-async def _forked(main: Branch) -> Branch:
+async def _forked(main: Branch, stack: EmbeddedStack) -> Branch:
+    """Recorded without hints, so that one run compacts all of it."""
     fork = await main.fork(FORK, at_turn=30)
-    for number in range(31, 46):
-        await fork.record_turn(numbered(number))
+    connected = await ContextClient.connect(
+        stack.database_url, temporal=None, policy=POLICY, artifact_url=stack.artifact_url
+    )
+    async with connected as quiet:
+        unheard = await quiet.find_branch(CONVERSATION, FORK)
+        for number in range(31, 46):
+            await unheard.record_turn(numbered(number))
     await fork.compact(timeout=PATIENCE)
     return fork
 

@@ -50,7 +50,7 @@ async def test_the_page_of_a_run_tells_what_it_did_and_cost(page: Page, stack: L
     await _drawn(page, "Summarizes the branch’s turns, segment by segment.")
     for cell in ("turns 37–42", "model/openai:gpt-4o-mini/1", "turn 42"):
         await _drawn(page, cell)
-    await _drawn(page, "$0.0003")
+    await _drawn(page, "$0.00")
 
 
 async def test_the_page_of_a_failed_run_tells_why(page: Page, stack: LiveStack) -> None:
