@@ -56,6 +56,9 @@ dashboard-picture: $(INSTALLED) ## draw docs/dashboard.png from a live stack (ap
 screenshots: $(INSTALLED) ## take the pictures in docs/pictures from a live stack (CHROMIUM=path)
 	@$(PY) -m examples.screenshots $(ARGS)
 
+replay: $(INSTALLED) ## replay every recorded history with this code: the gate of a release
+	@$(PY) -m pytest tests/replay $(ARGS)
+
 check: $(INSTALLED) ## formatting, lint, types, import direction
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/ruff check
