@@ -28,7 +28,7 @@ LOCK = $(PY) -m uv pip compile --quiet --upgrade --universal --python-version 3.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-production test-browser test-observability screenshots dashboard-picture check format bench bench-recall bench-cache bench-retrieval bench-pipeline worker up down wheel lock clean
+.PHONY: help setup demo test test-production replay test-browser test-observability screenshots dashboard-picture check format bench bench-recall bench-cache bench-retrieval bench-pipeline worker up down wheel lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
