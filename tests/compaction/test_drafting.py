@@ -16,8 +16,9 @@ from durable_context.errors import (
     SummarizerUnavailable,
 )
 from durable_context.models import Compaction
-from durable_context.summarizers import Attempt, SummaryDraft
-from durable_context.summarizers.extractive import RECIPE
+from durable_context.summarizers import Attempt, Summarizer, SummaryDraft
+from durable_context.summarizers.chain import SummarizerChain
+from durable_context.summarizers.extractive import RECIPE, ExtractiveSummarizer
 from tests.compaction.scripted import ScriptedSummarizer
 from tests.turns import numbered
 
@@ -36,7 +37,7 @@ class Leaf:
 
     async def summarize(
         self,
-        summarizer: ScriptedSummarizer,
+        summarizer: Summarizer,
         failing_for: timedelta = timedelta(0),
         policy: CompactionPolicy = POLICY,
     ) -> SummarizeResult:
@@ -126,6 +127,26 @@ async def test_the_extractive_summarizer_never_degrades(leaf: Leaf) -> None:
     assert (await leaf.compaction()).status == "failed"
     result = await leaf.summarize(ScriptedSummarizer(recipe=RECIPE))
     assert not result.degraded
+
+
+async def test_a_chain_that_comes_down_to_extracts_is_degraded(leaf: Leaf) -> None:
+    refusing = ScriptedSummarizer(SummarizerRejected("bad key"))
+    result = await leaf.summarize(SummarizerChain([refusing, ExtractiveSummarizer()]))
+    assert result.degraded and result.made_by == RECIPE
+    assert result.recipe == f"scripted/1 > {RECIPE}"
+
+
+async def test_a_chain_with_another_model_or_extracts_first_is_not_degraded(
+    client: ContextClient, pool: Pool
+) -> None:
+    refusing = ScriptedSummarizer(SummarizerRejected("bad key"))
+    other = ScriptedSummarizer(recipe="other/1")
+    for number, (first, second) in enumerate(((refusing, other), (ExtractiveSummarizer(), other))):
+        branch = await client.open_branch(f"conversation {number}")
+        for turn in range(1, 9):
+            await branch.record_turn(numbered(turn))
+        result = await Leaf(pool, branch).summarize(SummarizerChain([first, second]))
+        assert not result.degraded and result.made_by == (first, second)[1 - number].recipe
 
 
 async def test_a_database_that_is_away_degrades_nothing(leaf: Leaf) -> None:

@@ -16,6 +16,9 @@ from durable_context.compaction.focus import focused_recipe, store_focus
 from durable_context.database import Pool
 from durable_context.errors import StalePlan
 from durable_context.models import Summary
+from durable_context.summarizers import Summarizer
+from durable_context.summarizers.chain import SummarizerChain
+from durable_context.summarizers.extractive import ExtractiveSummarizer
 from tests.compacting import compact_all, compact_once
 from tests.compaction.told import Told
 from tests.prompts import check_coverage
@@ -44,7 +47,9 @@ async def record(branch: Branch, count: int) -> None:
         await branch.record_turn(numbered(turn))
 
 
-async def compacted(branch: Branch, pool: Pool, turns: int, summarizer: Told | None = None) -> None:
+async def compacted(
+    branch: Branch, pool: Pool, turns: int, summarizer: Summarizer | None = None
+) -> None:
     """Nodes by a summarizer; all degraded where none is given."""
     await record(branch, turns)
     await compact_all(pool, branch.branch_uuid, POLICY, summarizer or Told(fails_at=1))
@@ -167,6 +172,24 @@ async def test_a_node_that_is_not_degraded_is_never_replaced_by_a_degraded_one(
     assert await branch.summaries() == before
 
 
+async def test_a_chain_that_comes_down_to_extracts_replaces_nothing_until_it_answers(
+    branch: Branch, pool: Pool
+) -> None:
+    def chain(told: Told) -> SummarizerChain:
+        return SummarizerChain([told, ExtractiveSummarizer()])
+
+    await compacted(branch, pool, 7, chain(Told(fails_at=1)))
+    [before] = await branch.summaries()
+    assert before.degraded
+    away = chain(Told(fails_at=1))
+    await RebuildSteps(pool, branch.branch_uuid, away, "rebuild", POLICY).all()
+    assert await branch.summaries() == (before,)
+    told = Told()
+    await RebuildSteps(pool, branch.branch_uuid, chain(told), policy=POLICY).all()
+    [after] = await branch.summaries()
+    assert after.made_by == told.recipe and not after.degraded
+
+
 async def test_nodes_of_an_outdated_recipe_are_upgraded_and_others_are_not(
     branch: Branch, pool: Pool
 ) -> None:
@@ -194,8 +217,6 @@ async def test_a_rebuild_makes_all_nodes_of_its_turns_anew_by_the_same_recipe(
 
 
 async def test_identical_words_are_a_new_revision_too(branch: Branch, pool: Pool) -> None:
-    from durable_context.summarizers.extractive import ExtractiveSummarizer
-
     await record(branch, 7)
     await compact_all(pool, branch.branch_uuid, POLICY)
     [before] = await branch.summaries()

@@ -166,6 +166,19 @@ async def test_a_stand_in_is_degraded_in_the_name_of_who_was_asked(
     assert telemetry.count(DURATION, recipe="scripted/1", outcome="failed") == 1
 
 
+async def test_what_a_rule_makes_of_an_artifact_is_not_in_the_name_of_a_model(
+    pool: Pool, branch: Branch, telemetry: CapturedTelemetry
+) -> None:
+    summarizer = ScriptedSummarizer(SummarizerUnavailable("away"))
+    media_type = "application/octet-stream"
+    await branch.put_artifact(bytes(range(256)), name="x", media_type=media_type)
+    await branch.record_turn(numbered(5))
+    await branch.record_turn(numbered(6))
+    await compact_all(pool, branch.branch_uuid, POLICY, summarizer)
+    assert telemetry.value(SUMMARIES, recipe="rule/1", level="artifact", degraded=False) == 1
+    assert telemetry.value(SUMMARIES, recipe="scripted/1", level="artifact") == 0
+
+
 async def test_a_rebuild_counts_the_nodes_it_replaced(
     pool: Pool, branch: Branch, telemetry: CapturedTelemetry
 ) -> None:

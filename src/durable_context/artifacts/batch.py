@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from durable_context.artifacts.contents import ContentStore
-from durable_context.artifacts.source import is_text, request_of, ruled_binary, ruled_text
+from durable_context.artifacts.source import RULE, is_text, request_of, ruled_binary, ruled_text
 from durable_context.artifacts.summaries import (
     ArtifactSummaries,
     DueArtifact,
@@ -117,7 +117,9 @@ class ArtifactBatch:
                 degraded=made.drafted.degraded,
             )
         )
-        count_summary(self._drafting.recipe, "artifact", degraded=made.drafted.degraded)
+        # What a rule makes says nothing of how the one does who is asked for the others.
+        recipe = RULE if draft.made_by == RULE else self._drafting.recipe
+        count_summary(recipe, "artifact", degraded=made.drafted.degraded)
         self._summarized += 1
         self._degraded += made.drafted.degraded
 

@@ -22,7 +22,9 @@ from durable_context.telemetry.instruments import summarizer_duration
 
 
 class Drafted(NamedTuple):
-    """`degraded`: the extractive summarizer stood in for the one that was asked, due to `error`."""
+    """`degraded`: the extractive summarizer stood in for the one that was asked, due to `error`, or
+    as the last one of a chain.
+    """
 
     draft: SummaryDraft
     degraded: bool = False
@@ -60,7 +62,8 @@ class Drafting:
         it cannot and there is no fallback.
         """
         try:
-            return Drafted(await self._timed(request, policy.attempt_timeout))
+            draft = await self._timed(request, policy.attempt_timeout)
+            return Drafted(draft, degraded=self._is_stand_in(draft))
         except SummarizerError as error:
             if not _is_for_good(error, policy.degrade_after - failing_for):
                 raise
@@ -74,6 +77,7 @@ class Drafting:
         began = time.perf_counter()
         try:
             draft = await _checked(self._summarizer, request, bound)
+            self._check_maker(draft)
         except SummarizerError as error:
             is_final = isinstance(error, SummarizerRejected)
             self._note(began, "rejected" if is_final else "failed")
@@ -81,12 +85,28 @@ class Drafting:
         self._note(began, "made")
         return draft
 
+    def _is_stand_in(self, draft: SummaryDraft) -> bool:
+        """Whether a chain came down to extracts that another was to be asked before."""
+        return draft.made_by == EXTRACTIVE and not self.recipe.startswith(EXTRACTIVE)
+
+    def _check_maker(self, draft: SummaryDraft) -> None:
+        if not (self._is_alone and self._is_stand_in(draft)):
+            return
+        failed = [call for call in draft.attempts if call.outcome != "ok"]
+        is_final = bool(failed) and all(call.outcome == "rejected" for call in failed)
+        kind = SummarizerRejected if is_final else SummarizerUnavailable
+        raise kind(f"{self.recipe!r} gave extracts alone", attempts=draft.attempts)
+
+    @property
+    def _is_alone(self) -> bool:
+        return self._fallback.recipe == self._summarizer.recipe
+
     def _note(self, began: float, outcome: str) -> None:
         labels = {"recipe": self.recipe, "outcome": outcome}
         summarizer_duration.record(time.perf_counter() - began, labels)
 
     async def _fallen_back(self, request: SummaryRequest, error: SummarizerError) -> SummaryDraft:
-        if self._fallback.recipe == self._summarizer.recipe:
+        if self._is_alone:
             message = f"{self.recipe!r} makes no valid summary: {error}"
             raise SummarizerRejected(message, error.attempts) from error
         try:
