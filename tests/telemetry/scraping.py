@@ -28,6 +28,7 @@ from durable_context.contracts import (
 from durable_context.contracts.sweep import SWEEP_WORKFLOW, SweepRequest
 from tests import model_server
 from tests.model_server import ModelServer
+from tests.relay import Relay
 from tests.telemetry.hints import hints_have_time
 from tests.turns import chat, exchange
 from worker.errors import ChildFailed
@@ -117,15 +118,16 @@ async def measured_worker(
 async def scraped_worker(
     directory: Path, database_url: str, temporal_address: str, namespace: str = "default"
 ) -> ScrapedWorker:
-    """A worker that has summarized, merged, degraded, swept, skipped and failed, as it shows
-    itself.
+    """A worker that has summarized, merged, degraded, swept, skipped and failed, and whose Temporal
+    is away by now, as it shows itself.
     """
-    async with ModelServer() as model:
-        environment = with_temporal(os.environ, temporal_address, namespace) | {
+    async with ModelServer() as model, Relay(temporal_address) as relay:
+        environment = with_temporal(os.environ, relay.address, namespace) | {
             "DURABLE_CONTEXT_DATABASE_URL": database_url,
             "DURABLE_CONTEXT_SUMMARIZERS": "model:openai:gpt-4o-mini",
             "DURABLE_CONTEXT_MODEL_BASE_URL": model.base_url,
             "DURABLE_CONTEXT_SCHEDULES": "off",
+            "DURABLE_CONTEXT_SHUTDOWN_SECONDS": "1",
             "DURABLE_CONTEXT_LAG_SECONDS": "3600",  # measured once, before there is any
         }
         async with measured_worker(directory, environment) as worker:
@@ -134,7 +136,8 @@ async def scraped_worker(
             )
             with hints_have_time():
                 await _work(database_url, temporal, model)
-            return ScrapedWorker(await worker.own(), await worker.temporal())
+            relay.cut()
+            return ScrapedWorker(await worker.own(), await _refused(worker))
 
 
 async def _work(database_url: str, temporal: Client, model: ModelServer) -> None:
@@ -155,6 +158,16 @@ def _turn(number: int) -> list[dict[str, Any]]:
     listing = " ".join(f"parcel-{number}-{line}" for line in range(400))
     [asked, told] = chat(f"What became of parcel P-{number}?", f"P-{number} is in Lyon. " * 12)
     return [asked, *exchange(f"call-{number}", listing), told]
+
+
+async def _refused(worker: MeasuredWorker) -> Scrape:
+    """Once a poll has failed."""
+    async with asyncio.timeout(PATIENCE.total_seconds()):
+        while True:
+            temporal = await worker.temporal()
+            if "temporal_long_request_failure_total" in temporal.series:
+                return temporal
+            await asyncio.sleep(0.1)
 
 
 async def _sweep(database_url: str, temporal: Client) -> None:

@@ -48,6 +48,7 @@ def _check_temporal(temporal: Scrape) -> None:
     for name in (
         "temporal_activity_schedule_to_start_latency_seconds_bucket",
         "temporal_request_failure_total",
+        "temporal_long_request_failure_total",
         "temporal_worker_task_slots_available",
         "temporal_workflow_task_execution_failed_total",
     ):
