@@ -12,6 +12,10 @@ class Relay:
         self._host, _, self._port = target.rpartition(":")
         self._open: set[asyncio.StreamWriter] = set()
         self.address = ""
+        self.met = asyncio.Event()
+        """Somebody has come."""
+        self._passing = asyncio.Event()
+        self._passing.set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
@@ -26,22 +30,29 @@ class Relay:
     ) -> None:
         self.cut()
 
+    def hang(self) -> None:
+        """It stays open, and leads nowhere."""
+        self._passing.clear()
+
     def cut(self) -> None:
         self._server.close()
+        self._passing.set()
         for writer in self._open:
             writer.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.met.set()
+        await self._passing.wait()
         there_reader, there_writer = await asyncio.open_connection(self._host, int(self._port))
         self._open |= {writer, there_writer}
-        both = (_copy(reader, there_writer), _copy(there_reader, writer))
+        both = (self._copy(reader, there_writer), self._copy(there_reader, writer))
         await asyncio.gather(*both, return_exceptions=True)
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    finally:
-        writer.close()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65_536):
+                await self._passing.wait()
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()

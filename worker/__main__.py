@@ -80,7 +80,8 @@ def _work() -> int:
         settings = Settings.from_env(os.environ)
         from worker.service import serve  # takes a second, which a wrong setting need not wait for
 
-        asyncio.run(serve(settings))
+        # Not `asyncio.run`, which waits at its end for tasks that were given up.
+        asyncio.Runner().run(serve(settings))
     except (WorkerError, DurableContextError) as error:
         logger.error("%s", error)
         return 1

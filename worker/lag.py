@@ -1,12 +1,11 @@
 """Measures in the background how far compaction is behind, for the gauges of it."""
 
 import asyncio
-import contextlib
 import logging
 from types import TracebackType
 from typing import Self
 
-from durable_context.compaction.total_lag import TotalLag, total_lag
+from durable_context.compaction.total_lag import STATEMENT_SECONDS, TotalLag, total_lag
 from durable_context.database import Pool
 from durable_context.policy import CompactionPolicy
 from durable_context.telemetry.instruments import observe_lag
@@ -42,12 +41,17 @@ class LagGauges:
         self.lag = None
         if self._measuring is not None:
             self._measuring.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._measuring
+            await asyncio.wait([self._measuring], timeout=1)  # a driver may be slow to let go
 
     async def _measure_on(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            await self.measure()
+            # The server's own bound is not heard of when it does not answer at all.
+            late = loop.call_later(STATEMENT_SECONDS, self._failed, TimeoutError())
+            try:
+                await self.measure()
+            finally:
+                late.cancel()
             await asyncio.sleep(self._seconds)
 
     async def measure(self) -> None:
@@ -56,8 +60,11 @@ class LagGauges:
             self.lag = await total_lag(self._pool, self._policy)
             self._is_failing = False
         except Exception as error:  # whatever is away now may be there the next time
-            self.lag = None
-            if not self._is_failing:
-                # Only its kind: a driver's message may hold addresses and names.
-                logger.warning("the lag is not measured: %s", type(error).__name__)
-            self._is_failing = True
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self.lag = None
+        if not self._is_failing:
+            # Only its kind: a driver's message may hold addresses and names.
+            logger.warning("the lag is not measured: %s", type(error).__name__)
+        self._is_failing = True

@@ -55,6 +55,7 @@ SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules("durable_context")
 )
 SCHEDULES_WITHIN = 20.0
+CLOSED_WITHIN = 3.0
 
 
 async def serve(settings: Settings) -> None:
@@ -62,13 +63,13 @@ async def serve(settings: Settings) -> None:
     stopping = Stopping(settings.shutdown)
     stopping.listen()
     async with Telemetry(settings.telemetry, is_scraped=settings.health is not None) as telemetry:
-        await _serve(settings, stopping, telemetry)
+        await stopping.ending(_serve(settings, stopping, telemetry))
     logger.info("stopped")
 
 
 async def _serve(settings: Settings, stopping: Stopping, telemetry: Telemetry) -> None:
     pool = await create_pool(settings.database_url, max_size=settings.tuning.connections)
-    async with pool:
+    async with _closing(pool):
         await check_schema(pool)
         client = await _connect(settings)
         summarizer_of = partial(summarizer_from_specs, base_url=settings.model_base_url)
@@ -90,6 +91,7 @@ async def _serve(settings: Settings, stopping: Stopping, telemetry: Telemetry) -
             _version_report(client, settings.deployment),
         ):
             logger.info("started: Temporal at %s", settings.temporal["target_host"])
+            stopping.is_heeded = True
             await _run(workers, stopping.asked)
 
 
@@ -185,6 +187,18 @@ async def _run(workers: tuple[Worker, ...], asked_to_stop: asyncio.Event) -> Non
         asked.cancel()
         await asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.gather(*running)
+
+
+@asynccontextmanager
+async def _closing(pool: Pool) -> AsyncGenerator[None]:
+    """A database that does not answer is not waited for."""
+    try:
+        yield
+    finally:
+        try:
+            await asyncio.wait_for(pool.close(), CLOSED_WITHIN)
+        except TimeoutError:
+            pool.terminate()
 
 
 @asynccontextmanager

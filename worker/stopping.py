@@ -5,8 +5,13 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Coroutine
 from datetime import timedelta
 
+from worker.errors import WorkerError
+
+CLOSING_SECONDS = 8.0
+"""For what is closed after what was begun has had its time, or instead of it."""
 SAME_REQUEST = 1.0
 """Seconds. A terminal and a supervisor may both send the signal of one request."""
 
@@ -20,6 +25,8 @@ class Stopping:
 
     def __init__(self, longest: timedelta) -> None:
         self.asked = asyncio.Event()
+        self.is_heeded = False
+        """Whether somebody who finishes what was begun waits for `asked`."""
         self._longest = longest
         self._asked_at = 0.0
 
@@ -27,6 +34,24 @@ class Stopping:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
+
+    async def ending(self, work: Coroutine[None, None, None]) -> None:
+        """Waits for the work's end. Asked to stop, it is cancelled where nobody heeds that, and
+        given up where it takes longer than it may: a server that does not answer any more holds up
+        all that waits for it. Raises WorkerError then.
+        """
+        working = asyncio.create_task(work)
+        asked = asyncio.create_task(self.asked.wait())
+        await asyncio.wait([working, asked], return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if not working.done() and not self.is_heeded:
+            working.cancel()
+        within = CLOSING_SECONDS + self._longest.total_seconds() * self.is_heeded
+        await asyncio.wait([working], timeout=within)
+        if not working.done():
+            raise WorkerError(f"ended after {within:g} s, before all was closed")
+        if not working.cancelled():
+            await working
 
     def _signalled(self, number: signal.Signals) -> None:
         if not self.asked.is_set():

@@ -70,7 +70,8 @@ async def create_pool(database_url: str, *, min_size: int = 1, max_size: int = 1
         # asyncpg quotes what it cannot parse, which may be a part of the password.
         raise InvalidDatabaseUrl from None
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise DatabaseUnavailable(f"cannot connect to the database: {error}") from error
+        why = str(error) or "no answer in time"
+        raise DatabaseUnavailable(f"cannot connect to the database: {why}") from error
 
 
 async def _keep(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
