@@ -1,7 +1,13 @@
 """What gives way when a prompt is over budget, and what is said when nothing fits."""
 
+from threading import current_thread, main_thread
+from typing import Any
+
+import pytest
+
 from durable_context import Budget, BudgetExceeded, CompactionPolicy, ContextClient
 from durable_context.database import Pool
+from durable_context.prompts import preparing, state
 from durable_context.tokens import token_counter
 from tests.compacting import compact_once
 from tests.prompts import check_prompt
@@ -123,3 +129,27 @@ async def test_a_branch_whose_compaction_is_far_behind_uses_its_budget(client: C
         assert prepared
         check_prompt(prepared, 119, POLICY)
         assert prepared.token_count > 0.9 * limit
+
+
+async def test_a_long_tail_is_made_a_prompt_of_beside_the_event_loop(
+    client: ContextClient, monkeypatch: pytest.MonkeyPatch
+):
+    branch = await client.open_branch("c")
+    for n in range(1, 8):
+        await branch.record_turn(numbered(n))
+    short = await branch.prepare("And now?", budget=WIDE)
+    threads: list[bool] = []
+
+    def seen(step: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            threads.append(current_thread() is not main_thread())
+            return step(*args, **kwargs)
+
+        return run
+
+    for module, step in ((state, "_state"), (preparing, "assemble")):
+        monkeypatch.setattr(module, "THREAD_TURNS", 6)
+        monkeypatch.setattr(module, step, seen(getattr(module, step)))
+    long = await branch.prepare("And now?", budget=WIDE)
+    assert short and long and long.messages == short.messages
+    assert threads == [True, True]

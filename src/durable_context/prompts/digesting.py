@@ -1,6 +1,7 @@
 """What it saves to show raw turns as digests, and several digests as one line."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from durable_context.policy import CompactionPolicy
 from durable_context.prompts.block_tokens import frame_tokens
@@ -26,11 +27,25 @@ def totals_without_facts(parts: Parts, keep: int) -> list[int]:
     return totals
 
 
+class JoinedState(NamedTuple):
+    """The first `made` of `done`, then the lines from `start` on, and the tokens that saves."""
+
+    done: Sequence[Line]
+    made: int
+    rest: Sequence[Line]
+    start: int
+    saved: int
+
+    def lines(self) -> list[Line]:
+        """Made when asked for: most states are only passed by, and each would copy all lines."""
+        return [*self.done[: self.made], *self.rest[self.start :]]
+
+
 def joined_states(
     lines: Sequence[Line], policy: CompactionPolicy, counter: TokenCounter
-) -> Iterator[tuple[list[Line], int]]:
-    """The lines with ever more of them joined, and the tokens that saves: the oldest first, to one
-    line a segment; then segments to one line, and so on.
+) -> Iterator[JoinedState]:
+    """The lines with ever more of them joined: the oldest first, to one line a segment; then
+    segments to one line, and so on.
     """
     size = policy.segment_turns
     saved = 0
@@ -43,7 +58,7 @@ def joined_states(
             saved += sum(member.tokens for member in group) - line.tokens
             done.append(line)
             start += len(group)
-            yield [*done, *lines[start:]], saved
+            yield JoinedState(done, len(done), lines, start, saved)
         lines = done
         size *= policy.fan_out
 

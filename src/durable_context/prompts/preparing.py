@@ -12,7 +12,7 @@ from durable_context.models import Message
 from durable_context.prompts.assembly import assemble, fit
 from durable_context.prompts.prepared import Budget, BudgetExceeded, PartLoader, PreparedContext
 from durable_context.prompts.processing import Processing, assemble_processed
-from durable_context.prompts.state import PromptState, Search, read_prompt_state
+from durable_context.prompts.state import THREAD_TURNS, PromptState, Search, read_prompt_state
 from durable_context.resources import Resources
 from durable_context.search_queries import search_query
 from durable_context.turns.messages import characters
@@ -91,7 +91,8 @@ async def _prepared(
         budget.model,
     )
     build = assemble if processing is None else fit
-    large = characters([*pending, *([message] if message else ())]) > THREAD_CHARACTERS
+    asked = characters([*pending, *([message] if message else ())])
+    large = asked > THREAD_CHARACTERS or len(state.tail) > THREAD_TURNS
 
     async def built(within: Budget) -> Any:
         given = partial(build, state, message, pending, budget=within, policy=request.policy)

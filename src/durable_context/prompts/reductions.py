@@ -15,7 +15,11 @@ from durable_context.prompts.blocks import (
     Parts,
     digest_line,
 )
-from durable_context.prompts.digesting import joined_states, totals_without_facts
+from durable_context.prompts.digesting import (
+    JoinedState,
+    joined_states,
+    totals_without_facts,
+)
 from durable_context.prompts.ledger_parts import cut_ledger, fill_ledger, show_ledger
 from durable_context.prompts.manifest import Reduction, ReductionKind
 from durable_context.prompts.pending import tightened
@@ -182,24 +186,26 @@ class _Reducer:
         """
         self._join(joined_states(self.parts.lines, self.policy, self.counter))
 
-    def _join(self, states: Iterable[tuple[list[Line], int]], enough: float = float("inf")) -> None:
+    def _join(self, states: Iterable[JoinedState], enough: float = float("inf")) -> None:
         """The first state that fits or saves `enough`, else the smallest."""
-        before, best, most = self.parts.tokens, self.parts.lines, 0
+        before, most = self.parts.tokens, 0
+        best: JoinedState | None = None
         wanted = before - self.parts.ledger_tokens - self.limit
-        for state, saved in states:
-            if saved > most:
-                best, most = state, saved
+        for state in states:
+            if state.saved > most:
+                best, most = state, state.saved
             if most >= enough:
                 break
-            if most > 0 and most >= wanted:
-                self._set_lines(best)
+            if best is not None and most >= wanted:
+                self._set_lines(best.lines())
                 if self.fits:
                     break
                 # Facts have come back with what was joined: by so much more has to go.
                 wanted = most + self.parts.tokens - self.limit
-        if most > 0:
-            self._set_lines(best)
-            first, last = best[0].from_turn, best[-1].to_turn
+        if best is not None:
+            lines = best.lines()
+            self._set_lines(lines)
+            first, last = lines[0].from_turn, lines[-1].to_turn
             self._note("digests_joined", first, last, before - self.parts.tokens)
 
     def _set_lines(self, lines: list[Line]) -> None:

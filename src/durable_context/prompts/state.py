@@ -1,9 +1,10 @@
 """What the one read before a model call returns: everything of a branch that a prompt may need."""
 
+import asyncio
 from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -25,6 +26,9 @@ from durable_context.tokens import token_counter
 from durable_context.turns.ledger import ledger_line
 from durable_context.turns.sendable import sendable
 from durable_context.turns.views import without_idle_reasoning
+
+THREAD_TURNS = 1_000
+"""With more turns since the checkpoint, a prompt is made in a thread."""
 
 Texts = dict[tuple[int, int], dict[int | None, str]]
 """Offloaded texts by turn and message, then by part; None stands for the whole message."""
@@ -143,6 +147,12 @@ async def read_prompt_state(
         raise UnknownBranch(f"there is no branch {branch_uuid} for tenant {tenant!r}")
     if row["head_turn"] > row["newest_turn"]:
         raise InvalidArgument(f"at_turn={at_turn}; allowed are 0 to {row['newest_turn']}")
+    state = partial(_state, branch_uuid, row, model)
+    long = row["head_turn"] - (row["checkpoint_turn"] or 0) > THREAD_TURNS
+    return await asyncio.to_thread(state) if long else state()
+
+
+def _state(branch_uuid: UUID, row: asyncpg.Record, model: str | None) -> PromptState:
     return PromptState(
         branch_uuid=branch_uuid,
         head_turn=row["head_turn"],
