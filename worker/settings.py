@@ -5,6 +5,8 @@ TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS and the rest.
 """
 
 import os
+import re
+import socket
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -21,10 +23,18 @@ from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import InvalidSettings
 from worker.telemetry import TelemetrySettings
 from worker.tuning import Tuning
-from worker.variables import flag, whole
+from worker.variables import flag, is_whole, whole
 
 EXIT_ADDRESS_IN_USE = 75
 """The worker's exit code when an address it is to serve is taken; another one may do."""
+
+NAME = re.compile(r"(?!__)[A-Za-z0-9_-]{1,200}")
+BUILD_ID = re.compile(r"(?!__)[A-Za-z0-9_.:@/+-]{1,200}")
+FORMS = {
+    NAME: "up to 200 letters, digits, - and _, not __ first",
+    BUILD_ID: "up to 200 letters, digits and -_.:@/+, not __ first",
+}
+"""What Temporal takes, and a shell, of a deployment and a build: its refusal is no poll's error."""
 
 DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
 EXTRACTIVE = "extractive"
@@ -190,9 +200,14 @@ def _address(environ: Mapping[str, str], name: str) -> Address | None:
     if not text:
         return None
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise InvalidSettings(f"{name}={text!r} must be HOST:PORT, for example 127.0.0.1:8080")
-    return Address(host.strip("[]"), int(port))
+    if not host or not is_whole(port) or int(port) > 65535:
+        raise InvalidSettings(f"{name}={text!r:.80} must be HOST:PORT, for example 127.0.0.1:8080")
+    host = host.strip("[]")
+    try:
+        socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise InvalidSettings(f"{name}={text!r:.80} names no host: {error}") from error
+    return Address(host, int(port))
 
 
 def _deployment(environ: Mapping[str, str]) -> Deployment | None:
@@ -200,6 +215,9 @@ def _deployment(environ: Mapping[str, str]) -> Deployment | None:
     name, build_id = (environ.get(each) for each in names)
     if bool(name) != bool(build_id):
         raise InvalidSettings(f"{names[0]}={name!r} and {names[1]}={build_id!r} go together")
+    for variable, text, form in zip(names, (name, build_id), (NAME, BUILD_ID), strict=True):
+        if text and not form.fullmatch(text):
+            raise InvalidSettings(f"{variable}={text!r:.80} must be {FORMS[form]}")
     return Deployment(name, build_id) if name and build_id else None
 
 

@@ -95,7 +95,7 @@ def policy_from_env(environ: Mapping[str, str]) -> CompactionPolicy:
         return CompactionPolicy()
     try:
         fields: Any = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{POLICY}={text!r:.80} is not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidArgument(f'{POLICY}={text!r:.80}; it must be an object: {{"fan_out": 4}}')

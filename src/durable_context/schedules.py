@@ -153,7 +153,8 @@ def _whole(environ: Mapping[str, str], name: str, least: int) -> int | None:
     text = environ.get(name)
     if not text:
         return None
-    if not text.isdecimal() or not least <= int(text) <= LONGEST_SECONDS:
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(LONGEST_SECONDS))
+    if not is_short or not least <= int(text) <= LONGEST_SECONDS:
         raise InvalidArgument(
             f"{name}={text!r:.80} must be a whole number from {least} to {LONGEST_SECONDS}"
         )

@@ -93,6 +93,12 @@ def test_a_variable_that_is_set_to_nothing_is_not_set() -> None:
         ("DURABLE_CONTEXT_TARGET_CPU", "90", "a number from 0.05 to 1"),
         ("DURABLE_CONTEXT_SHUTDOWN_SECONDS", "-1", "a whole number from 0 to 3600"),
         ("TEMPORAL_DEPLOYMENT_NAME", "alone", "TEMPORAL_WORKER_BUILD_ID=None go together"),
+        ("DURABLE_CONTEXT_LAG_SECONDS", "٣٠", "a whole number from 0 to 3600"),
+        ("DURABLE_CONTEXT_HEALTH_ADDRESS", "localhost:٨٠٨٠", "must be HOST:PORT"),
+        ("DURABLE_CONTEXT_HEALTH_ADDRESS", f"{'a' * 70}:80", "names no host"),
+        ("DURABLE_CONTEXT_TEMPORAL_METRICS_ADDRESS", f"{'a' * 70}:80", "names no host"),
+        ("DURABLE_CONTEXT_SUMMARIES_PER_SECOND", "1_0", "a number from 0.001 to 10000"),
+        ("DURABLE_CONTEXT_SUMMARIES_PER_SECOND", " 3", "a number from 0.001 to 10000"),
         ("TEMPORAL_PROFILE", "missing", "Temporal's environment configuration"),
     ],
 )
@@ -103,6 +109,43 @@ def test_a_bad_value_is_refused_by_name(name: str, value: str, allowed: str) -> 
     if name != "TEMPORAL_PROFILE":
         assert name in str(refusal.value)
         assert not value or repr(value) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DURABLE_CONTEXT_LAG_SECONDS", "9" * 5_000),
+        ("DURABLE_CONTEXT_MAX_ACTIVITIES", "9" * 5_000),
+        ("DURABLE_CONTEXT_TARGET_CPU", "9" * 5_000),
+        ("DURABLE_CONTEXT_CATCH_UP_SECONDS", "9" * 5_000),
+        ("DURABLE_CONTEXT_HEALTH_ADDRESS", "localhost:" + "9" * 5_000),
+        ("DURABLE_CONTEXT_POLICY", '{"a":' * 100_000),
+    ],
+)
+def test_a_value_without_end_is_refused_and_cut(name: str, value: str) -> None:
+    with pytest.raises(InvalidSettings, match=name) as refusal:
+        Settings.from_env(DATABASE | {name: value})
+    assert len(str(refusal.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("deployment", "build_id", "refused"),
+    [
+        ("a.b", "1", "TEMPORAL_DEPLOYMENT_NAME='a.b'"),
+        ("a:b", "1", "TEMPORAL_DEPLOYMENT_NAME='a:b'"),
+        ("n" * 2_000, "1", "TEMPORAL_DEPLOYMENT_NAME='nnn"),
+        ("durable-context", "1\n2", "TEMPORAL_WORKER_BUILD_ID='1\\n2'"),
+    ],
+)
+def test_a_deployment_that_temporal_would_refuse_at_every_poll_is_refused_at_once(
+    deployment: str, build_id: str, refused: str
+) -> None:
+    named = {"TEMPORAL_DEPLOYMENT_NAME": deployment, "TEMPORAL_WORKER_BUILD_ID": build_id}
+    with pytest.raises(InvalidSettings) as refusal:
+        Settings.from_env(DATABASE | named)
+    assert str(refusal.value).startswith(refused)
+    fine = {"TEMPORAL_DEPLOYMENT_NAME": "durable-context", "TEMPORAL_WORKER_BUILD_ID": "v1.2+a"}
+    assert Settings.from_env(DATABASE | fine).deployment == Deployment(*fine.values())
 
 
 def test_the_embedded_stack_keeps_its_data_where_the_user_says_or_where_data_goes() -> None:
