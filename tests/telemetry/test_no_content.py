@@ -7,11 +7,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from google.protobuf.message import Message
+from temporalio.api.common.v1 import Payloads
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from durable_context import ContextClient
 from durable_context.compaction.requests import CompactionRequests
+from durable_context.compaction.temporal_calls import fairness_key
 from durable_context.contracts import compaction_workflow_id
 from durable_context.contracts.rebuild import rebuild_workflow_id
 from durable_context.database import Pool
@@ -75,14 +78,16 @@ async def test_what_is_said_is_in_no_span_metric_log_or_history(
     seen = telemetry.everything()
     logs = "\n".join(caplog.handler.format(record) for record in caplog.records)
     ids = (compaction_workflow_id(branch.branch_uuid), rebuild_workflow_id(branch.branch_uuid))
-    histories = "".join([await _histories(client, each) for each in ids])
+    histories = "".join([str(await _events(client, each)) for each in ids])
     assert str(branch.branch_uuid) in seen and "chat made-up" in seen
     assert "temporalio" in {record.name.partition(".")[0] for record in caplog.records}
     assert "SummarizeRequest" in histories or "compaction_id" in histories
     for text in (seen, logs, histories):
         for secret in (WORD, CONVERSATION, BRANCH):
             assert secret not in text, _around(text, secret)
-    assert TENANT not in seen
+    assert TENANT in histories and TENANT not in seen  # what runs are started with names it
+    in_clear = "".join([str(await _events(client, each, payloads=False)) for each in ids])
+    assert fairness_key(TENANT) in in_clear and TENANT not in in_clear
 
 
 async def test_a_worker_process_says_nothing_of_it_either_wherever_one_looks(
@@ -126,14 +131,26 @@ async def test_a_worker_process_says_nothing_of_it_either_wherever_one_looks(
                 assert secret not in text, _around(text, secret)
 
 
-async def _histories(client: Client, workflow_id: str) -> str:
-    """Of all its runs: whatever a payload holds is text in it."""
-    text = ""
+async def _events(client: Client, workflow_id: str, *, payloads: bool = True) -> list[bytes]:
+    """Of all its runs: whatever a payload holds is text in it. Without them: what no codec
+    reaches.
+    """
+    found: list[bytes] = []
     async for run in client.list_workflows(f"WorkflowId = '{workflow_id}'"):
         handle = client.get_workflow_handle(run.id, run_id=run.run_id)
-        history = await handle.fetch_history()
-        text += "".join(str(event.SerializeToString()) for event in history.events)
-    return text
+        for event in (await handle.fetch_history()).events:
+            if not payloads:
+                _clear_payloads(event)
+            found.append(event.SerializeToString())
+    return found
+
+
+def _clear_payloads(message: Message) -> None:
+    for field, value in message.ListFields():
+        if isinstance(value, Payloads):
+            message.ClearField(field.name)
+        elif isinstance(value, Message):
+            _clear_payloads(value)
 
 
 def _around(text: str, secret: str) -> str:

@@ -26,8 +26,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from durable_context.compaction.run_texts import attributes_of, rebuild_details, summary_text
 from durable_context.compaction.search_attributes import search_attributes
 from durable_context.compaction.temporal_calls import (
-    FAIRNESS_KEY_BYTES,
     LONGEST_RUN,
+    fairness_key,
     unavailable,
 )
 from durable_context.contracts import COMPACTION_TASK_QUEUE, PROGRESS
@@ -155,5 +155,4 @@ def _asked(request: RebuildRequest) -> str:
 def _priority(request: RebuildRequest) -> Priority:
     """Somebody may wait for a rebuild; sweeps come after all else."""
     key = ASKED_FOR_PRIORITY if request.reason == "rebuild" else SWEPT_PRIORITY
-    fairness_key = request.tenant.encode()[:FAIRNESS_KEY_BYTES].decode(errors="ignore")
-    return Priority(priority_key=key, fairness_key=fairness_key)
+    return Priority(priority_key=key, fairness_key=fairness_key(request.tenant))
