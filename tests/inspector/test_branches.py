@@ -165,3 +165,13 @@ async def test_how_far_a_compaction_is_shows_while_it_is_under_way_alone(
         assert conversations(await site.get("/", only="running")) == []
     shown = await make_site().get("/branch/progress", conversation="orders")
     assert shown.strip() == ""
+
+
+async def test_a_part_that_cannot_be_shown_is_a_line_that_tries_again(site: Site) -> None:
+    asked = "/branch/node?conversation=%3Cb%3E&id=1"
+    answer = await site.http.get(asked, headers={"HX-Request": "true"})
+    assert answer.status_code == 404 and answer.text.count("<p") == 1
+    assert "<html" not in answer.text and "<b>" not in answer.text and "&lt;b&gt;" in answer.text
+    assert 'hx-get="/branch/node?conversation=%3Cb%3E&amp;id=1"' in answer.text
+    whole = await site.get("/", expect=200)
+    assert '{"code": "[45]..", "swap": true, "error": true}' in whole

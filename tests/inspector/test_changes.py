@@ -45,6 +45,12 @@ class Forms:
         [note] = re.findall(r'<p class="note[^"]*" role=[^>]*>(.*?)</p>', shown.text)
         return unescape(note)
 
+    async def revert(self, to: object, **fields: Any) -> str:
+        """By way of the page that asks first."""
+        asks = await self._site.get("/branch/confirm-revert", conversation="orders", to=to)
+        seen = re.findall(r'name="seen" value="([^"]+)"', asks)
+        return await self.send("/branch/revert", to=str(to), seen=seen[0], **fields)
+
     async def _key(self) -> str:
         found = re.search(
             r'name="key" value="([^"]+)"', await self._site.get("/branch", conversation="orders")
@@ -122,13 +128,32 @@ async def test_a_revert_asks_first_and_says_what_it_would_reject(
     shown = await changing.get("/branch/confirm-revert", conversation="orders", to=6)
     assert "checkpoint of turn 6" in shown and "2 checkpoints rejected" in shown
     assert await orders.checkpoints(replaced=True) == before
-    told = await forms.send("/branch/revert", to="6", because="wrong figures")
-    assert told == "Branch main went back to the checkpoint of turn 6."
+    told = await forms.revert(6, because="wrong figures")
+    assert told == (
+        "Branch main went back to the checkpoint of turn 6; rejected are 2 checkpoints,"
+        " 2 summaries."
+    )
     assert [one.turn_no for one in await orders.checkpoints()] == [6]
     shown = await changing.get("/branch/confirm-revert", conversation="orders", to=6)
     assert "nothing would change" in shown and 'action="/branch/revert"' not in shown
-    told = await forms.send("/branch/revert", to="0")
-    assert told == "Branch main went back to no checkpoint."
+    told = await forms.revert(0)
+    assert told.startswith("Branch main went back to no checkpoint; rejected are 1 checkpoints")
+
+
+async def test_an_old_form_reverts_no_more_than_its_page_said(
+    changing: Site, forms: Forms, orders: Any, pool: Pool
+) -> None:
+    asks = await changing.get("/branch/confirm-revert", conversation="orders", to=12)
+    [seen] = re.findall(r'name="seen" value="([^"]+)"', asks)
+    assert "1 checkpoint rejected" in asks
+    for turn in range(22, 28):
+        await orders.record_turn(numbered(turn))
+    await compact_all(pool, orders.branch_uuid)
+    before = await orders.checkpoints()
+    for old in ({"seen": seen}, {}):
+        told = await forms.send("/branch/revert", to="12", **old)
+        assert told.startswith("Not done: the branch has changed since")
+    assert await orders.checkpoints() == before
 
 
 async def test_a_checkpoint_may_be_named_by_its_id(
@@ -139,7 +164,7 @@ async def test_a_checkpoint_may_be_named_by_its_id(
         "/branch/confirm-revert", conversation="orders", to=first.checkpoint_id
     )
     assert f'name="to" value="{first.checkpoint_id}"' in shown
-    told = await forms.send("/branch/revert", to=str(first.checkpoint_id))
+    told = await forms.revert(first.checkpoint_id)
     assert "turn 6" in told
     for to in ("5", "", "x<b>"):
         assert (await forms.send("/branch/revert", to=to)).startswith("Not done: ")
@@ -217,6 +242,8 @@ async def test_compact_and_rebuild_are_done_by_temporal(
         assert (await branch.inspect()).checkpoint.turn_no == 6
         shown = await site.get("/branch/confirm-rebuild", conversation="orders", to=6)
         assert "1 summary would be made anew" in shown
+        shown = await site.get("/branch/confirm-rebuild", conversation="orders")
+        assert 'type="hidden" name="to" value="6"' in shown
         told = await forms.send("/branch/rebuild", to="6", focus="depots")
         assert told.startswith("Made 1 summary anew")
     assert len(await branch.summaries()) == 1
@@ -250,6 +277,7 @@ async def test_notes_are_not_kept_for_ever_and_end_with_the_server() -> None:
         last = await kept.of(quick(), "")
     assert kept.get(first.note_id) is None and kept.get(last.note_id) == last
     ended = asyncio.Event()
+    assert (await kept.of(quick(), "")).text == "done"
 
     async def endless() -> str:
         try:
@@ -260,9 +288,12 @@ async def test_notes_are_not_kept_for_ever_and_end_with_the_server() -> None:
 
     asking = asyncio.create_task(kept.of(endless(), ""))
     await asyncio.wait([asking], timeout=0)
-    await asyncio.wait([asking], timeout=0)
+    for _ in range(KEPT + 1):
+        await kept.of(quick(), "")
+    [running] = [note for note in kept._notes.values() if note.state == "running"]
+    assert kept.get(running.note_id) == running
     await kept.close()
-    await asking
+    assert await asking == running
     assert ended.is_set()
 
 

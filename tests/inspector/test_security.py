@@ -101,7 +101,8 @@ async def test_elsewhere_nothing_but_style_is_shown_without_the_token(open_site:
         answer = await site.get(path)
         assert answer.status_code == 401
         assert "DURABLE_CONTEXT_UI_TOKEN" in answer.text and TOKEN not in answer.text
-        assert "set-cookie" not in answer.headers
+        assert "set-cookie" not in answer.headers and "tenant" not in answer.text
+    assert "tenant" not in (await site.get("/static/nowhere")).text
     assert (await site.get("/static/style.css")).status_code == 200
     assert (await site.get("/static/../")).status_code == 401
     assert (await site.post("/branch/pin")).status_code == 401
@@ -209,6 +210,7 @@ async def test_what_comes_from_another_site_changes_nothing(
     for headers in (
         {},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": "http://evil.example"},
         {"Origin": "http://127.0.0.1:9999"},
         {"Origin": ours, "Sec-Fetch-Site": "cross-site"},

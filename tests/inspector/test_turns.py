@@ -201,3 +201,9 @@ def test_a_message_of_very_many_parts_stays_small() -> None:
     assert len(shown) == 50 and sum(len(piece.text) for piece in pieces) <= 60_000
     assert sum(len(piece.label) for piece in pieces) <= 40_000
     assert shown[0].more == 2_996 and all(one.is_cut for one in shown)
+
+
+async def test_a_very_long_search_is_cut(site: Site, client: ContextClient) -> None:
+    await (await client.open_branch("c")).record_turn(chat("Where?", "There."))
+    page = await site.get("/branch/turns", conversation="c", q="x" * 20_000)
+    assert "0 found" in page and len(page) < 20_000

@@ -16,6 +16,7 @@ from durable_context import Branch
 from durable_context.compaction.focus import checked_focus
 from durable_context.contracts import CompactionResult
 from durable_context.contracts.rebuild import RebuildResult
+from durable_context.control.reversal import Reversal
 from durable_context.errors import InvalidArgument
 from durable_context.inspector.forms import back_with, number_field, sent_form, text_field
 from durable_context.inspector.links import link
@@ -95,9 +96,21 @@ async def _unpin(branch: Branch, form: Form) -> str:
 
 
 async def _revert(branch: Branch, form: Form) -> str:
+    reversal = await branch.foresee_revert(_target(form))
+    if reversal.changes and form.get("seen") != _seen(reversal):
+        raise InvalidArgument(
+            "the branch has changed since the page said what a revert would reject; look again"
+        )
     newest = await branch.revert(_target(form), because=text_field(form, "because"))
     where = f"the checkpoint of turn {newest.turn_no:,}" if newest else "no checkpoint"
-    return f"{_name(branch)} went back to {where}"
+    gone = f"rejected are {reversal.checkpoints_rejected:,} checkpoints"
+    return f"{_name(branch)} went back to {where}; {gone}, {reversal.nodes_rejected:,} summaries"
+
+
+def _seen(reversal: Reversal) -> str:
+    """What a form says its page said, so that an old one rejects nothing it did not name."""
+    said = (reversal.from_turn, reversal.checkpoints_rejected, reversal.nodes_rejected)
+    return ".".join(map(str, (*said, reversal.restored)))
 
 
 async def _rebuild(branch: Branch, form: Form) -> str:
@@ -131,6 +144,7 @@ async def confirm_revert(request: Request) -> Response:
         branch=branch,
         reversal=reversal,
         to=asked["to"],
+        seen=_seen(reversal),
         back=link("/branch", conversation=branch.conversation_id, branch=branch.branch_id),
     )
 

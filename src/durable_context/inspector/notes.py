@@ -30,7 +30,7 @@ class Notes:
 
     def __init__(self) -> None:
         self._notes: dict[str, Note] = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Note]] = set()
 
     def get(self, note_id: str) -> Note | None:
         return self._notes.get(note_id)
@@ -38,12 +38,12 @@ class Notes:
     async def of(self, work: Coroutine[Any, Any, str], doing: str) -> Note:
         """Do `work`, which says what it did. What takes long goes on, and its note says so."""
         note_id = secrets.token_urlsafe(12)
-        self._keep(Note(note_id, doing, "running"))
+        begun = self._keep(Note(note_id, doing, "running"))
         task = asyncio.create_task(self._told(note_id, work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         await asyncio.wait([task], timeout=PROMPT_SECONDS)
-        return self._notes[note_id]
+        return task.result() if task.done() and not task.cancelled() else begun
 
     async def close(self) -> None:
         """Wait for nothing any more: what Temporal was asked for goes on there."""
@@ -52,16 +52,20 @@ class Notes:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _told(self, note_id: str, work: Coroutine[Any, Any, str]) -> None:
+    async def _told(self, note_id: str, work: Coroutine[Any, Any, str]) -> Note:
         try:
-            self._keep(Note(note_id, await work, "done"))
+            return self._keep(Note(note_id, await work, "done"))
         except DurableContextError as error:
-            self._keep(Note(note_id, str(error), "failed"))
+            return self._keep(Note(note_id, str(error), "failed"))
         except Exception as error:
-            self._keep(Note(note_id, f"{type(error).__name__}; see the log", "failed"))
             log_failure("A change", error)
+            return self._keep(Note(note_id, f"{type(error).__name__}; see the log", "failed"))
 
-    def _keep(self, note: Note) -> None:
+    def _keep(self, note: Note) -> Note:
+        """The newest of those that ended, and all that run."""
+        self._notes.pop(note.note_id, None)
         self._notes[note.note_id] = note
-        while len(self._notes) > KEPT:
-            del self._notes[next(iter(self._notes))]
+        ended = [note_id for note_id, kept in self._notes.items() if kept.state != "running"]
+        for note_id in ended[:-KEPT]:
+            del self._notes[note_id]
+        return note

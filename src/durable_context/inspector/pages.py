@@ -25,6 +25,7 @@ _TEMPLATES: Final = Environment(
 )
 _TEMPLATES.filters.update(formats.FILTERS)
 _TEMPLATES.globals["link"] = link  # pyright: ignore[reportArgumentType]
+_TEMPLATES.globals["local"] = local  # pyright: ignore[reportArgumentType]
 
 
 class Inspector(NamedTuple):
@@ -74,13 +75,19 @@ def page(
     headers: Mapping[str, str] | None = None,
     **values: Any,
 ) -> HTMLResponse:
-    """A whole page, or a part of one: what the template says. Values of users are escaped."""
+    """A whole page, or a part of one: what the template says. Values of users are escaped.
+
+    Where htmx asked for a part, an error is a line in its place.
+    """
+    if status >= 400 and "hx-request" in request.headers:
+        template = "_not_shown.html"
     text = _TEMPLATES.get_template(template).render(
         request=request,
         inspector=inspector(request),
         form_key=request.app.state.access.form_key,
         here=_here(request),
         note=_note(request),
+        is_known=getattr(request.state, "is_known", False),
         **values,
     )
     # A lone surrogate that a template missed is no reason to fail.

@@ -91,6 +91,7 @@ class Guard:
             refused = self._unknown(request)
             if refused is not None:
                 return refused
+            request.state.is_known = True
         return None if request.method in LOOKING else _unwanted(request)
 
     def _unknown(self, request: Request) -> Response | None:
@@ -138,7 +139,10 @@ def _is_of_us(request: Request) -> bool:
         return False
     if origin is None:
         return site is not None
-    return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+    try:
+        return urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+    except ValueError:
+        return False
 
 
 def _is_known(request: HTTPConnection, token: str) -> bool:

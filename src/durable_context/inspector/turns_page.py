@@ -18,6 +18,7 @@ from durable_context.pins import Pin
 
 TURNS: Final = 50
 HITS: Final = 20
+QUERY: Final = 4_000
 CHARACTERS: Final = 40_000
 """Of a message that is shown whole, on one page."""
 
@@ -28,7 +29,7 @@ async def turns(request: Request) -> Response:
     head = await found.head_turn()
     newest = max(1, head - TURNS + 1)
     first = whole_number(request, "from", newest, 1, max(1, head))
-    query = request.query_params.get("q", "").strip()
+    query = request.query_params.get("q", "").strip()[:QUERY]
     return page(
         request,
         "turns.html",
