@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
+from pydantic_ai import Agent
 
 from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.compaction.compactor import Compactor
-from durable_context.compaction.counting import count_nothing
+from durable_context.compaction.counting import count_nothing, count_summary
 from durable_context.contracts import (
     CommitRequest,
     Plan,
@@ -28,6 +29,7 @@ from durable_context.errors import (
 from durable_context.summarizers import Summarizer
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.summarizers.model import ModelSummarizer
+from durable_context.telemetry import recipes
 from tests import model_server
 from tests.captured_telemetry import CapturedTelemetry
 from tests.compacting import compact_all, compact_once
@@ -234,6 +236,34 @@ async def test_a_call_that_failed_is_an_error_of_a_kind_and_says_no_more(
     assert dict(call.attributes or {})["error.type"] == kind
     assert not call.events
     assert "SECRET" not in telemetry.everything()
+
+
+async def test_a_program_that_has_its_agents_told_of_is_told_nothing_of_what_ours_read(
+    model: ModelServer, telemetry: CapturedTelemetry
+) -> None:
+    Agent.instrument_all()
+    try:
+        summarizer = ModelSummarizer("openai:gpt-4o-mini", base_url=model.base_url)
+        await summarizer.summarize(leaf(booking()))
+    finally:
+        Agent.instrument_all(False)
+    assert telemetry.span("chat gpt-4o-mini").kind is SpanKind.CLIENT  # the only one
+    assert "gen_ai.input.messages" not in telemetry.everything()
+    assert not telemetry.spans("invoke_agent agent")
+
+
+def test_of_models_that_callers_name_a_hundred_are_told_apart(
+    telemetry: CapturedTelemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipes, "_named", set[str]())
+    for number in range(150):
+        count_summary(f"model/nobody:{number}/1", 0, degraded=False)
+    recipes.name_always("model/ours/1 > extractive/1")
+    count_summary("model/ours/1 > extractive/1", 0, degraded=False)
+    count_summary("model/ours\n/1", 0, degraded=False)
+    assert telemetry.value(SUMMARIES, recipe="model/nobody:99/1") == 1
+    assert telemetry.value(SUMMARIES, recipe="other") == 51
+    assert telemetry.value(SUMMARIES, recipe="model/ours/1 > extractive/1") == 1
 
 
 def test_every_kind_of_end_is_there_before_there_is_one(telemetry: CapturedTelemetry) -> None:

@@ -428,7 +428,9 @@ async def test_specs_make_a_summarizer(server: ModelServer) -> None:
     assert summarizer_from_specs(["extractive"]).recipe == "extractive/1"
 
 
-@pytest.mark.parametrize("spec", ["", "openai:gpt-4o", "model:", "model:gpt-4o", "extractive/1"])
+@pytest.mark.parametrize(
+    "spec", ["", "openai:gpt-4o", "model:", "model:gpt-4o", "extractive/1", "model:openai:a|b"]
+)
 def test_a_bad_spec_is_named_with_what_is_allowed(spec: str) -> None:
     with pytest.raises(ValueError, match="model:PROVIDER:NAME") as raised:
         summarizer_from_specs([spec])

@@ -11,6 +11,7 @@ from durable_context.telemetry.instruments import (
     compactions,
     summaries,
 )
+from durable_context.telemetry.recipes import label_of
 
 State = Literal["completed", "failed", "skipped"]
 STATES: tuple[State, ...] = ("completed", "failed", "skipped")
@@ -41,4 +42,5 @@ def count_skipped(reason: str) -> None:
 
 def count_summary(recipe: str, level: int | Literal["artifact"], *, degraded: bool) -> None:
     """`recipe`: without a focus, whose variety knows no end."""
-    summaries.add(1, {"recipe": recipe, "level": str(level), "degraded": degraded})
+    labels = {"recipe": label_of(recipe), "level": str(level), "degraded": degraded}
+    summaries.add(1, labels)

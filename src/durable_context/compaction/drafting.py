@@ -19,6 +19,7 @@ from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
 from durable_context.summarizers.drafts import check_draft
 from durable_context.summarizers.extractive import RECIPE as EXTRACTIVE
 from durable_context.telemetry.instruments import summarizer_duration
+from durable_context.telemetry.recipes import label_of
 
 
 class Drafted(NamedTuple):
@@ -102,7 +103,7 @@ class Drafting:
         return self._fallback.recipe == self._summarizer.recipe
 
     def _note(self, began: float, outcome: str) -> None:
-        labels = {"recipe": self.recipe, "outcome": outcome}
+        labels = {"recipe": label_of(self.recipe), "outcome": outcome}
         summarizer_duration.record(time.perf_counter() - began, labels)
 
     async def _fallen_back(self, request: SummaryRequest, error: SummarizerError) -> SummaryDraft:

@@ -1,5 +1,6 @@
 """Summarizers that stand in for each other, and the words that configuration names them by."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ from durable_context.summarizers.model import CHAT_COMPLETIONS, ModelSummarizer
 
 _HOPEFUL: Final = (SummarizerUnavailable, InvalidDraft, InputTooLong, SummarizerRejected)
 """Most worth a retry first."""
+_NAMED: Final = re.compile(r"[A-Za-z0-9_.:/@+~=#%-]{1,200}")
+"""It is shown to operators, in pages that would read other signs as theirs."""
 _ALLOWED: Final = "'extractive' or 'model:PROVIDER:NAME', as in 'model:openai:gpt-4o-mini'"
 
 
@@ -64,8 +67,9 @@ def check_spec(spec: str) -> None:
     """Whether that is how a summarizer is named; whether there is one is not asked."""
     word, _, model = spec.partition(":")
     provider, colon, name = model.partition(":")
-    if spec != "extractive" and (word != "model" or not (provider and colon and name)):
-        raise ValueError(f"summarizer {spec!r} is not {_ALLOWED}")
+    is_model = word == "model" and provider and colon and name and _NAMED.fullmatch(model)
+    if spec != "extractive" and not is_model:
+        raise ValueError(f"summarizer {spec!r:.200} is not {_ALLOWED}")
 
 
 def _from_spec(spec: str, base_url: str | None) -> Summarizer:

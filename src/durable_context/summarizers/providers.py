@@ -79,6 +79,7 @@ async def _asked(model: Model, name: str, question: Question) -> tuple[Reply, st
         max_tokens=question.max_tokens, timeout=question.timeout, max_retries=0
     )
     agent = Agent(model, output_type=Answer, instructions=question.instructions, retries=0)
+    agent.instrument = False  # what a program wants told of its own agents is not told of ours
     answer, failed, finish_reason = None, None, None
     try:
         async with asyncio.timeout(question.timeout):

@@ -7,10 +7,11 @@ from durable_context.telemetry.instruments import (
     summarizer_cost,
     summarizer_tokens,
 )
+from durable_context.telemetry.recipes import label_of
 
 
 async def count_call(call: Attempt) -> None:
-    recipe = {"recipe": call.made_by}
+    recipe = {"recipe": label_of(call.made_by)}
     summarizer_calls.add(1, recipe | {"outcome": call.outcome})
     summarizer_tokens.add(call.input_tokens, recipe | {"direction": "input"})
     summarizer_tokens.add(call.output_tokens, recipe | {"direction": "output"})
