@@ -7,6 +7,7 @@ fields of `Inspector`, for other settings. `read_only_site` fails for a page tha
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import asyncpg
 import httpx2
 import pytest
 
@@ -14,6 +15,9 @@ from durable_context import ContextClient
 from durable_context.inspector.app import make_app
 from durable_context.inspector.links import link
 from durable_context.inspector.pages import Inspector
+from tests.conftest import TEMPLATE
+from tests.inspector.databases import emptied
+from worker.postgres_server import PostgresServer
 
 
 class Site:
@@ -25,6 +29,21 @@ class Site:
         answer = await self.http.get(link(path, **query))
         assert answer.status_code == expect, answer.text
         return answer.text
+
+
+@pytest.fixture(scope="session")
+async def shared_database(postgres: PostgresServer) -> str:
+    connection = await asyncpg.connect(postgres.url_of("postgres"))
+    await connection.execute(f"create database inspector template {TEMPLATE}")
+    await connection.close()
+    return postgres.url_of("inspector")
+
+
+@pytest.fixture
+async def database_url(shared_database: str) -> AsyncIterator[str]:
+    """The one of all these tests: none of them alters its schema."""
+    yield shared_database
+    await emptied(shared_database)
 
 
 @pytest.fixture

@@ -76,25 +76,22 @@ async def test_two_branches_are_compared(site: Site, branch: Branch, pool: Pool)
     assert "no branch" in text_of(refused)
 
 
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
+async def test_what_cannot_be_compared_is_told_beside_the_form(
+    site: Site, branch: Branch, pool: Pool
+) -> None:
+    await record(branch, 14)
+    await compact_all(pool, branch.branch_uuid)
+    for asked, told in (
         ({"a": "7", "b": "12"}, "there is no checkpoint at turn 7"),
         ({"a": "<b>", "b": "12"}, "it must be a turn, or the id of a checkpoint"),
         ({"a": "99999999999", "b": "6"}, "it must be a turn"),
         ({"of": "prompts", "a": "1", "b": "99"}, "there is no turn 99"),
         ({"a": "00000000-0000-0000-0000-000000000000", "b": "6"}, "has no checkpoint"),
-    ],
-)
-async def test_what_cannot_be_compared_is_told_beside_the_form(
-    site: Site, branch: Branch, pool: Pool, asked: dict[str, str], told: str
-) -> None:
-    await record(branch, 14)
-    await compact_all(pool, branch.branch_uuid)
-    page = await site.get("/branch/diff", **AT, **asked, expect=400)
-    check_page(page)
-    assert told in text_of(page) and "<b>" not in page
-    assert values_of(page, "input", "value")[2] == asked["a"]
+    ):
+        page = await site.get("/branch/diff", **AT, **asked, expect=400)
+        check_page(page)
+        assert told in text_of(page) and "<b>" not in page
+        assert values_of(page, "input", "value")[2] == asked["a"]
 
 
 async def test_without_checkpoints_prompts_are_offered(site: Site, branch: Branch) -> None:
