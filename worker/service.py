@@ -33,7 +33,6 @@ from durable_context.offload.durable import DurableOffload
 from durable_context.schedules import ScheduleSettings
 from durable_context.summarizers.chain import summarizer_from_specs
 from durable_context.sweeps.schedule_calls import ScheduleCalls
-from durable_context.telemetry.recipes import name_always
 from durable_context.telemetry.temporal import interceptors
 from worker.errors import TemporalUnreachable, WorkerStopping
 from worker.health import Check, HealthEndpoint
@@ -75,7 +74,6 @@ async def _serve(settings: Settings, stopping: Stopping, telemetry: Telemetry) -
         client = await _connect(settings)
         summarizer_of = partial(summarizer_from_specs, base_url=settings.model_base_url)
         summarizer = summarizer_of(settings.summarizers)
-        name_always(summarizer.recipe)
         contents = ContentStore(settings.artifact_url)
         compactor = Compactor(
             *(pool, summarizer),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from pydantic_ai import Agent
 
 from durable_context import Branch, CompactionPolicy, ContextClient
 from durable_context.compaction.compactor import Compactor
-from durable_context.compaction.counting import count_nothing, count_summary
+from durable_context.compaction.counting import count_nothing
 from durable_context.contracts import (
     CommitRequest,
     Plan,
@@ -27,9 +28,10 @@ from durable_context.errors import (
     SummarizerUnavailable,
 )
 from durable_context.summarizers import Summarizer
+from durable_context.summarizers.chain import SummarizerChain
 from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.summarizers.model import ModelSummarizer
-from durable_context.telemetry import recipes
+from durable_context.telemetry.recipes import named_by_caller
 from tests import model_server
 from tests.captured_telemetry import CapturedTelemetry
 from tests.compacting import compact_all, compact_once
@@ -252,18 +254,33 @@ async def test_a_program_that_has_its_agents_told_of_is_told_nothing_of_what_our
     assert not telemetry.spans("invoke_agent agent")
 
 
-def test_of_models_that_callers_name_a_hundred_are_told_apart(
-    telemetry: CapturedTelemetry, monkeypatch: pytest.MonkeyPatch
+async def test_of_models_that_callers_name_only_those_that_are_configured_are_told(
+    pool: Pool, branch: Branch, telemetry: CapturedTelemetry
 ) -> None:
-    monkeypatch.setattr(recipes, "_named", set[str]())
-    for number in range(150):
-        count_summary(f"model/nobody:{number}/1", 0, degraded=False)
-    recipes.name_always("model/ours/1 > extractive/1")
-    count_summary("model/ours/1 > extractive/1", 0, degraded=False)
-    count_summary("model/ours\n/1", 0, degraded=False)
-    assert telemetry.value(SUMMARIES, recipe="model/nobody:99/1") == 1
-    assert telemetry.value(SUMMARIES, recipe="other") == 51
-    assert telemetry.value(SUMMARIES, recipe="model/ours/1 > extractive/1") == 1
+    ours = SummarizerChain([ScriptedSummarizer(), ScriptedSummarizer(recipe="second/1")])
+    await compact_all(pool, branch.branch_uuid, POLICY, ours)
+    nodes = telemetry.value(SUMMARIES, recipe=ours.recipe)
+    for recipe, label in (("kanari/1", "other"), ("second/1", "second/1")):
+        steps = RebuildSteps(
+            *(pool, branch.branch_uuid, ours, "rebuild", POLICY), summarizers=("model:any:one",)
+        )
+        named = partial(ScriptedSummarizer, recipe=recipe)
+        steps.compactor = Compactor(pool, ours, make_summarizer=lambda _, named=named: named())
+        await steps.all()
+        assert telemetry.value(SUMMARIES, recipe=label) == nodes > 0
+        assert telemetry.count(DURATION, recipe=label) == nodes
+    assert "kanari" not in str(telemetry.points(SUMMARIES) + telemetry.points(DURATION))
+
+
+async def test_calls_of_models_that_callers_name_are_not_told_by_name(
+    model: ModelServer, telemetry: CapturedTelemetry
+) -> None:
+    with named_by_caller(MODEL):
+        for name in ("gpt-4o-mini", "kanari"):
+            summarizer = ModelSummarizer(f"openai:{name}", base_url=model.base_url)
+            await summarizer.summarize(leaf(booking()))
+    assert telemetry.value(CALLS, recipe=MODEL) == telemetry.value(CALLS, recipe="other") == 1
+    assert "kanari" not in str(telemetry.points(CALLS) + telemetry.points(SPENT))
 
 
 def test_every_kind_of_end_is_there_before_there_is_one(telemetry: CapturedTelemetry) -> None:

@@ -3,6 +3,7 @@ whoever tries again.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 
 from durable_context.compaction.counting import count_summary
@@ -17,6 +18,7 @@ from durable_context.database import Pool
 from durable_context.errors import SummarizerError, SummarizerRejected
 from durable_context.models import Summary
 from durable_context.summarizers import Summarizer, SummaryDraft, SummaryRequest
+from durable_context.telemetry.recipes import named_by_caller
 from durable_context.tokens import TokenCounter
 
 MakeSummarizer = Callable[[Sequence[str]], Summarizer]
@@ -55,7 +57,9 @@ class NodeMaking:
         asked = await self._asked(request, failing_for)
         source = await load_source(self._pool, request, self._drafting.recipe)
         kept = await asked.found(source)
-        made = kept or await asked.made(source)
+        is_named = bool(request.summarizers)
+        with named_by_caller(self._drafting.recipe) if is_named else nullcontext():
+            made = kept or await asked.made(source)
         target = (self._pool, request.tenant, request.branch_uuid)
         spending = await spent(*target, [request.compaction_id])
         return _result(made, source, spending, reused=kept is not None)

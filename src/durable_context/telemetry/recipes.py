@@ -1,25 +1,29 @@
-"""Recipes as labels of metrics. Callers may name any model, misspelt ones too: the first hundred
-are told by name, for as long as the process lives.
+"""Recipes as labels of metrics. Callers may name any model, misspelt ones too: of theirs only those
+are told that were configured anyway.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
-MOST: Final = 100
-LONGEST: Final = 200
 OTHER: Final = "other"
 
-_named: set[str] = set()
+_configured: ContextVar[frozenset[str] | None] = ContextVar("configured", default=None)
 
 
-def name_always(recipe: str) -> None:
-    """Of a chain, each of its recipes too."""
-    _named.update((recipe, *recipe.split(" > ")))
+@contextmanager
+def named_by_caller(configured: str) -> Generator[None]:
+    """While one is asked that a caller named. `configured`: who is asked otherwise; of a chain,
+    each of its recipes is meant too.
+    """
+    token = _configured.set(frozenset((configured, *configured.split(" > "))))
+    try:
+        yield
+    finally:
+        _configured.reset(token)
 
 
 def label_of(recipe: str) -> str:
-    if recipe in _named:
-        return recipe
-    if len(_named) >= MOST or len(recipe) > LONGEST or not recipe.isprintable():
-        return OTHER
-    _named.add(recipe)
-    return recipe
+    configured = _configured.get()
+    return recipe if configured is None or recipe in configured else OTHER
