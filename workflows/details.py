@@ -9,6 +9,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
+    from durable_context.compaction.run_texts import in_markdown
     from durable_context.contracts import (
         CompactionRequest,
         CompactionResult,
@@ -128,8 +129,8 @@ def _count(count: int) -> str:
 
 
 def _cell(text: str) -> str:
-    """One line, that neither ends a cell nor is read as HTML."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    """One line, that neither ends a cell nor is read as Markdown."""
+    return in_markdown(text)
 
 
 def type_of(error: ActivityError) -> str | None:

@@ -2,6 +2,8 @@
 ids only where the policy exposes them.
 """
 
+import re
+
 from durable_context.contracts import CompactionRequest
 from durable_context.contracts.rebuild import RebuildRequest
 from durable_context.contracts.sweep import SweepKind, SweepRequest
@@ -39,6 +41,11 @@ def shown(outside_id: str, most_bytes: int = ID_BYTES) -> str:
     return line.encode()[:most_bytes].decode(errors="ignore")
 
 
+def in_markdown(text: str) -> str:
+    """One line of it, that Temporal's UI shows as it is: callers choose what is called how."""
+    return re.sub(r"[\\`*\[\]<|]", r"\\\g<0>", " ".join(text.split()))
+
+
 def attributes_of(request: CompactionRequest | RebuildRequest) -> dict[str, str]:
     """Search attributes; without a value where it is not to be shown."""
     return {
@@ -55,7 +62,7 @@ def sweep_attributes(request: SweepRequest) -> dict[str, str]:
 
 
 def summary_text(verb: str, request: CompactionRequest | RebuildRequest) -> str:
-    text = f"{verb} {request.label or request.branch_uuid}"
+    text = f"{verb} {in_markdown(request.label) or request.branch_uuid}"
     return text.encode()[:SUMMARY_BYTES].decode(errors="ignore")
 
 
@@ -76,7 +83,7 @@ def rebuild_details(request: RebuildRequest) -> str:
         "branch": f"`{request.branch_uuid}`",
         "started by": request.reason,
         "tokens it may read": f"{request.max_tokens:,}" if request.max_tokens else "any number",
-        "summarizers": ", ".join(request.summarizers) or "the worker's",
+        "summarizers": in_markdown(", ".join(request.summarizers)) or "the worker's",
     }
     return _table("Makes summaries of the branch anew, or merges them, batch by batch.", rows)
 
@@ -88,6 +95,6 @@ def sweep_details(request: SweepRequest) -> str:
 
 
 def _table(says: str, rows: dict[str, str]) -> str:
-    lines = [f"| {name} | {value.replace('|', ' ')} |" for name, value in rows.items()]
+    lines = [f"| {name} | {value} |" for name, value in rows.items()]
     # The UI draws a frame that is too low by a line.
     return "\n".join([says, "", lines[0], "|:--|:--|", *lines[1:], "", ENDING, "", "\u00a0"])
