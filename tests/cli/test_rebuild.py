@@ -105,6 +105,9 @@ async def test_bad_input_is_named_with_what_is_allowed(
         (("--from", "9", "--to", "3"), "--to 3 comes before --from 9"),
         (("--from", "0"), "greater than or equal to 1"),
         (("--summarizers", "gpt"), "'gpt' is not 'extractive' or 'model:PROVIDER:NAME'"),
+        (("--summarizers", "model:openai:a|b"), "'model:openai:a|b' is not 'extractive' or"),
+        (("--summarizers", "model:openai:a\n<b>"), "is not 'extractive' or 'model:PROVIDER:NAME'"),
+        (("--summarizers", f"model:openai:{'a' * 200}"), "is not 'extractive' or"),
         (("--focus", "x" * 501), "allowed is text of 1 to 500 characters"),
     ):
         ended = await durable_context("rebuild", "orders", *options)

@@ -6,6 +6,9 @@ from durable_context import Branch, ContextClient
 from durable_context.compaction.store import CompactionStore
 from durable_context.contracts.sweep import SweepPosition
 from durable_context.database import Pool
+from durable_context.errors import SummarizerRejected
+from durable_context.summarizers.chain import SummarizerChain
+from durable_context.summarizers.extractive import ExtractiveSummarizer
 from durable_context.sweeps.outdated import OutdatedBranches
 from durable_context.sweeps.paging import FIRST, DueBranch
 from durable_context.sweeps.starting import Outcome
@@ -13,7 +16,7 @@ from durable_context.sweeps.upgrading import LEAST_SHARE, sweep_upgrades
 from tests.compacting import compact_all
 from tests.compaction.scripted import ScriptedSummarizer
 from tests.sweeps.sweeping import Sweeps
-from tests.turns import chat
+from tests.turns import chat, numbered
 from tests.workflows.orchestration import QUICK
 
 WIDE = QUICK.model_copy(update={"fan_out": 16})
@@ -149,6 +152,26 @@ async def test_a_degraded_node_is_upgraded_though_its_recipe_is_the_present_one(
         await connection.execute("alter table durable_context.summaries enable trigger immutable")
     [due] = await candidates(pool, OLDER.recipe)
     assert (due.branch_uuid, due.tokens > 0) == (branch.branch_uuid, True)
+
+
+async def test_what_a_chain_came_down_to_is_made_anew_once_its_model_answers(
+    client: ContextClient, pool: Pool, sweeps: Sweeps
+) -> None:
+    model = ScriptedSummarizer(SummarizerRejected("bad key"), recipe=NEWER)
+    chain = SummarizerChain([model, ExtractiveSummarizer()])
+    branch = await client.open_branch("talk")
+    for turn in range(1, 9):
+        await branch.record_turn(numbered(turn))
+    await compact_all(pool, branch.branch_uuid, WIDE, chain)
+    [before] = (await branch.inspect()).frontier
+    assert before.degraded
+    async with sweeps.worker(pool, chain):
+        first = await sweeps.sweep("upgrade")
+        await sweeps.rebuilt(branch)
+        again = await sweeps.sweep("upgrade")
+    [after] = (await branch.inspect()).frontier
+    assert (first.counts.due, again.counts.due) == (1, 0)
+    assert (after.made_by, after.degraded) == (NEWER, False)
 
 
 async def test_the_newest_and_most_read_come_first_while_the_budget_lasts(
