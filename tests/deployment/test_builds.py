@@ -160,7 +160,7 @@ async def test_where_no_build_is_current_the_worker_says_the_command_that_ends_t
         await deployment.says("1", "no build of durable-context is current")
         assert (
             "temporal worker deployment set-current-version"
-            " --deployment-name durable-context --build-id 1"
+            " --deployment-name durable-context --build-id 1 --yes"
         ) in deployment.log("1")
         assert deployment.model.count == 0
         assert (await deployment.polling()).is_passed_over

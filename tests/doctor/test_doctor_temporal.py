@@ -116,7 +116,7 @@ async def test_where_no_build_is_current_the_doctor_says_that_new_runs_wait(
             "what is new in the task queue durable-context-compaction waits: it goes to workers"
             " without a build, and none polls",
             "`temporal worker deployment set-current-version"
-            " --deployment-name agents --build-id 7`",
+            " --deployment-name agents --build-id 7 --yes`",
         )
 
 

@@ -20,10 +20,10 @@ class Build(NamedTuple):
 
     @property
     def promotion(self) -> str:
-        """The command that makes it the current one."""
+        """The command that makes it the current one, also where no terminal can be asked."""
         return (
             "temporal worker deployment set-current-version"
-            f" --deployment-name {self.name} --build-id {self.build_id}"
+            f" --deployment-name {self.name} --build-id {self.build_id} --yes"
         )
 
 
