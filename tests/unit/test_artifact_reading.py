@@ -215,3 +215,16 @@ def test_tokens_of_other_texts_are_counted():
     counter = token_counter("o200k_base")
     text = "The depot in Rotterdam. " * 1_000
     assert count_tokens(text, counter) == counter.count(text)
+
+
+def test_a_few_of_very_many_lines_are_read_without_a_list_of_all() -> None:
+    data = b"a line\n" * 1_000_000
+    tracemalloc.start()
+    try:
+        read = cut(artifact(), data, start=900_000, length=2, grep="LINE")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read.content == "900000: a line\n900001: a line"
+    assert (read.line_count, read.to_line) == (1_000_001, 900_001)
+    assert peak < 5 * len(data)

@@ -1,5 +1,8 @@
 """Reads parts of an artifact: by lines, or the lines that hold a text."""
 
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain, islice
 from typing import Final
 
 from pydantic import ConfigDict
@@ -50,20 +53,21 @@ def cut(
     _check(artifact, start, length, grep)
     if not is_text(artifact):
         return ArtifactContent(artifact=artifact, content=data)
-    lines = decoded(data).split("\n")
-    first = start or 1
-    chosen = lines[first - 1 : first - 1 + length] if length else lines[first - 1 :]
+    # Whole, since what is no UTF-8 in one line decides how all are read.
+    data = decoded(data).encode(errors="surrogatepass")
+    first, count = start or 1, data.count(b"\n") + 1
+    last = min(count, first - 1 + length) if length else count
+    chosen = _lines(data, first, last)
     matches = None
-    content = chosen
+    content = list(chosen if grep is None else _matching(chosen, first, grep))
     if grep is not None:
-        content = _matching(chosen, first, grep)
         matches = len(content)
     return ArtifactContent(
         artifact=artifact,
         content="\n".join(content),
-        from_line=first if chosen else None,
-        to_line=first + len(chosen) - 1 if chosen else None,
-        line_count=len(lines),
+        from_line=first if first <= last else None,
+        to_line=last if first <= last else None,
+        line_count=count,
         matches=matches,
     )
 
@@ -85,9 +89,19 @@ def count_lines(text: str) -> int:
     return text.count("\n") + 1
 
 
-def _matching(lines: list[str], first: int, grep: str) -> list[str]:
+def _lines(encoded: bytes, first: int, last: int) -> Iterator[str]:
+    """One by one: a list of all lines takes many times what the content does."""
+    if first > last:
+        return iter(())
+    lines = islice(BytesIO(encoded), first - 1, last)
+    if last > encoded.count(b"\n") and (not encoded or encoded.endswith(b"\n")):
+        lines = chain(lines, (b"",))
+    return (line.removesuffix(b"\n").decode(errors="surrogatepass") for line in lines)
+
+
+def _matching(lines: Iterable[str], first: int, grep: str) -> Iterator[str]:
     wanted = grep.casefold()
-    return [f"{n}: {line}" for n, line in enumerate(lines, first) if wanted in line.casefold()]
+    return (f"{n}: {line}" for n, line in enumerate(lines, first) if wanted in line.casefold())
 
 
 def _check(artifact: Artifact, start: int | None, length: int | None, grep: str | None) -> None:
