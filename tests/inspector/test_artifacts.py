@@ -6,6 +6,7 @@ import re
 import pytest
 
 from durable_context import Branch, ContextClient
+from durable_context.inspector import artifacts_page
 from durable_context.inspector.artifacts_page import LINE, LINES, PAGE
 from durable_context.inspector.long_text import PIECE
 from tests.inspector.conftest import Site
@@ -55,9 +56,12 @@ async def test_a_text_is_shown_by_lines(read_only_site: Site, branch: Branch) ->
     assert f"There is no line 9,999: the text has {len(lines):,}" in text_of(beyond)
 
 
-async def test_lines_that_hold_a_text_keep_their_numbers(site: Site, branch: Branch) -> None:
+async def test_lines_that_hold_a_text_keep_their_numbers(
+    site: Site, branch: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = [f"line {n}: {'odd' if n % 2 else 'Even'}" for n in range(1, 3 * LINES)]
     put = await branch.put_artifact("\n".join(lines), name="log")
+    monkeypatch.setattr(artifacts_page, "GREP_LINES", 7)
     at = {**AT, "handle": put.handle, "grep": "EVEN"}
     page = await site.get("/branch/artifact", **at)
     assert shown_lines(page) == [line for line in lines if "Even" in line][:LINES]

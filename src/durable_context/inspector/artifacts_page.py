@@ -2,7 +2,8 @@
 be saved. A content is shown as what its bytes are, never as what it says it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -27,6 +28,8 @@ LINE: Final = 1_000
 PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 LARGEST_PICTURE: Final = 16_000_000
 _LAST_LINE: Final = 2**31 - 1
+GREP_LINES: Final = 200_000
+"""Searched at first for what a page shows."""
 _HEADERS: Final = {
     "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -103,13 +106,27 @@ _NO_TEXT: Final[dict[str, Any]] = {"text": None, "piece": None, "start": 1, "gre
 async def _text_of(request: Request, branch: Branch, found: Artifact) -> dict[str, Any]:
     start = whole_number(request, "start", 1, 1, _LAST_LINE)
     grep = request.query_params.get("grep", "")
+    asked = {"start": start, "grep": grep}
     if "character" in request.query_params:
         character = whole_number(request, "character", 0, 0, _LAST_LINE)
         read = await branch.load_artifact(found.handle, start=start, length=1)
-        return _NO_TEXT | {"piece": _piece(read, character), "start": start, "grep": grep}
-    length = None if grep else LINES + 1
-    read = await branch.load_artifact(found.handle, start=start, length=length, grep=grep or None)
-    return _NO_TEXT | {"text": _text(read), "start": start, "grep": grep}
+        return _NO_TEXT | {"piece": _piece(read, character)} | asked
+    if grep:
+        return _NO_TEXT | {"text": await _found(branch, found, start, grep)} | asked
+    read = await branch.load_artifact(found.handle, start=start, length=LINES + 1)
+    return _NO_TEXT | {"text": _text(_numbered(read), read.line_count)} | asked
+
+
+async def _found(branch: Branch, found: Artifact, start: int, grep: str) -> _Text:
+    """Looked for in ever larger parts, so that what all lines hold is not gathered from all."""
+    length, lines = GREP_LINES, list[tuple[int, str]]()
+    while True:
+        read = await branch.load_artifact(found.handle, start=start, length=length, grep=grep)
+        lines += islice(_numbered(read), LINES + 1)
+        count = read.line_count or 0
+        if len(lines) > LINES or start + length > count:
+            return _text(lines, count)
+        start, length = start + length, 4 * length
 
 
 def _piece(read: ArtifactContent, character: int) -> Piece:
@@ -117,16 +134,16 @@ def _piece(read: ArtifactContent, character: int) -> Piece:
     return piece(read.content, character)
 
 
-def _text(read: ArtifactContent) -> _Text:
+def _text(lines: Iterable[tuple[int, str]], count: int | None) -> _Text:
     """As many lines as a page has room for."""
     shown: list[_Line] = []
     room = CHARACTERS
-    for number, line in _numbered(read):
+    for number, line in lines:
         if len(shown) == LINES or room <= 0:
-            return _Text(tuple(shown), read.line_count or 0, number)
+            return _Text(tuple(shown), count or 0, number)
         shown.append(_Line(number, line[:LINE], max(0, len(line) - LINE)))
         room -= len(shown[-1].text) + 1
-    return _Text(tuple(shown), read.line_count or 0, None)
+    return _Text(tuple(shown), count or 0, None)
 
 
 def _numbered(read: ArtifactContent) -> Iterator[tuple[int, str]]:
