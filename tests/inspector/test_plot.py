@@ -15,7 +15,7 @@ from durable_context.looks.sizes import BranchSizes, SizeBucket, branch_sizes
 from tests.compacting import compact_all
 from tests.compaction.told import Told
 from tests.inspector.conftest import Site
-from tests.turns import numbered
+from tests.turns import chat, numbered
 
 
 async def compacted(client: ContextClient, pool: Pool, turns: int) -> Branch:
@@ -172,6 +172,24 @@ def test_a_huge_turn_is_cut_off_and_the_others_stay_readable() -> None:
     assert plot.bars[19].is_cut and plot.highest is plot.bars[19]
     assert plot.bars[0].top < BARS[1] - 15
     assert "60,000 tokens" in plot.bars[19].title
+
+
+@pytest.mark.parametrize("sizes", [(10, 3_010, 10), (*[100] * 38, 700)])
+def test_few_turns_and_one_that_is_not_far_larger_are_drawn_whole(sizes: tuple[int, ...]) -> None:
+    plot = drawn(*sizes)
+    assert plot is not None and not plot.is_cut
+    assert plot.highest.top == BARS[0]
+
+
+async def test_the_legend_tells_of_a_bar_that_is_cut(site: Site, client: ContextClient) -> None:
+    branch = await client.open_branch("c")
+    for turn in range(1, 25):
+        await branch.record_turn(numbered(turn))
+    assert "cut-key" not in await site.get("/branch", conversation="c")
+    await branch.record_turn(chat("word " * 5_000, "Read."))
+    html = await site.get("/branch", conversation="c")
+    assert html.count('class="break"') == html.count("cut-key") == 1
+    assert "Neither line is the size of a prompt" in html
 
 
 def test_axes_have_round_numbers_that_do_not_run_into_each_other() -> None:

@@ -23,8 +23,12 @@ BUCKETS: Final = 200
 
 ROW: Final = 12
 """Height of a row of marks."""
-_OUTLIER: Final = 4
-"""Bars this many times as high as nearly all others are cut off."""
+_FEW: Final = 20
+"""Of so few bars none is cut off."""
+_OUTLIER: Final = 10
+"""Bars more than this many times as high as nearly all others are cut off ..."""
+_CUT: Final = 4
+"""... at so many times the height of those."""
 
 
 class Tick(NamedTuple):
@@ -99,6 +103,11 @@ class Plot(NamedTuple):
         return len(self.bars) < self.head_turn
 
     @property
+    def is_cut(self) -> bool:
+        """Whether a bar is higher than the drawing."""
+        return any(bar.is_cut for bar in self.bars)
+
+    @property
     def highest(self) -> Bar:
         """That of the largest turn."""
         return max(self.bars, key=lambda bar: bar.bucket.largest)
@@ -154,8 +163,9 @@ def _across(head: int) -> Callable[[float], float]:
 def _bars_top(buckets: Sequence[SizeBucket]) -> float:
     """Size of the highest bar that is drawn whole."""
     largest = sorted(bucket.largest for bucket in buckets)
-    usual = largest[floor(0.9 * (len(largest) - 1))] * _OUTLIER
-    return max(1.0, largest[-1] if largest[-1] <= usual else usual)
+    usual = largest[floor(0.9 * (len(largest) - 1))]
+    is_far = len(largest) > _FEW and largest[-1] > usual * _OUTLIER
+    return max(1.0, usual * _CUT if is_far else largest[-1])
 
 
 def _average(bucket: SizeBucket) -> float:
