@@ -95,7 +95,7 @@ async def test_what_is_under_way_or_failed_is_told(
         HOSTILE,
     )
     shown = await site.get("/")
-    assert re.search(r"turn of turns 1–6 since 20\d\d-", shown)
+    assert re.search(r"compacting turns 1–6 \(reason turn\) since 20\d\d-", shown)
     assert 'hx-get="/branch/progress?conversation=running&amp;branch=main"' in shown
     assert re.search(r"failed 20\d\d-.* at turns 1–6: &lt;script&gt;", shown)
     assert "<script>alert" not in shown
@@ -157,7 +157,7 @@ async def test_how_far_a_compaction_is_shows_while_it_is_under_way_alone(
         branch = await asking.find_branch("orders")
         compacting = asyncio.create_task(branch.compact())
         await summarizer.arrived.wait()
-        assert "request of turns 1–6 since" in await site.get("/", only="running")
+        assert "compacting turns 1–6 (reason request) since" in await site.get("/", only="running")
         shown = await site.get("/branch/progress", conversation="orders")
         assert "summarize turns 1–6" in shown and "0 passes done, checkpoint at turn 0" in shown
         summarizer.gate.set()

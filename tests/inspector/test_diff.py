@@ -52,6 +52,20 @@ async def test_the_newest_checkpoints_are_compared_unless_others_are_named(
     assert "The texts are the same" in await read_only_site.get("/branch/diff", **AT, a=6, b=6)
 
 
+async def test_checkpoints_are_chosen_from_a_list_before_what_is_typed(
+    read_only_site: Site, branch: Branch, pool: Pool
+) -> None:
+    await record(branch, 20)
+    await compact_all(pool, branch.branch_uuid)
+    first = (await branch.checkpoints())[0].checkpoint_id
+    page = await read_only_site.get("/branch/diff", **AT)
+    assert values_of(page, "option", "value").count(str(first)) == 2
+    page = await read_only_site.get("/branch/diff", **AT, a=12, b=18, listed_a=str(first))
+    check_page(page)
+    assert values_of(page, "input", "value")[2:4] == [str(first), "18"]
+    assert "from turn 6, " in text_of(page)
+
+
 async def test_what_the_model_saw_is_compared_turn_by_turn(
     read_only_site: Site, branch: Branch
 ) -> None:

@@ -175,7 +175,7 @@ def _sides(
     query = request.query_params
     prompts = query.get("of") == "prompts"
     other = query.get("other", "")
-    a, b = query.get("a", "").strip(), query.get("b", "").strip()
+    a, b = (_asked(query, name, prompts=prompts) for name in ("a", "b"))
     heads = {one.branch_id: one.head_turn for one in siblings}
     if prompts:
         before, after = heads.get(branch.branch_id, 0), heads.get(other or branch.branch_id, 0)
@@ -186,6 +186,12 @@ def _sides(
         b = b or (current[0] if current and not other else "")
         a = a or (current[1] if len(current) > 1 else "0" if current else "")
     return _Sides(prompts, a, b, "" if other == branch.branch_id else other)
+
+
+def _asked(query: Mapping[str, str], name: str, *, prompts: bool) -> str:
+    """What was chosen from the list of checkpoints, else what was typed."""
+    listed = "" if prompts else query.get(f"listed_{name}", "")
+    return (listed or query.get(name, "")).strip()
 
 
 def _turn(number: int) -> str:
