@@ -27,7 +27,7 @@ from durable_context.migrations import migrate
 from durable_context.stored_json import dumps
 from tests.compaction.reports import report
 from tests.compaction.scripted import ScriptedSummarizer
-from tests.replay import sweep_cases, tree_cases
+from tests.replay import rare_cases, sweep_cases, tree_cases
 from tests.turns import exchange, numbered
 from tests.workflows.orchestration import PATIENCE, QUICK, Orchestration, record
 from tests.workflows.test_artifact_workflow import BrokenActivities
@@ -192,6 +192,10 @@ CASES: dict[str, Case] = {
     "artifacts": artifacts,
     "named-artifact": named_artifact,
     "artifacts-failed": artifacts_failed,
+    "replanned": rare_cases.replanned,
+    "merge-degraded": rare_cases.merge_degraded,
+    "indexed": rare_cases.indexed,
+    "asked-within": rare_cases.asked_within,
     "rebuild": tree_cases.rebuilt,
     "rebuild-in-vain": tree_cases.rebuilt_in_vain,
     "sweep": sweep_cases.swept,

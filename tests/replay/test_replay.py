@@ -97,6 +97,7 @@ def test_the_cases_that_matter_are_recorded() -> None:
     cases = {_case(path) for path in HISTORIES}
     assert cases >= {"one-pass", "merge", "continued-as-new", "retried", "failed", "settled"}
     assert cases >= {"artifacts", "named-artifact", "artifacts-failed", "focused", "paused"}
+    assert cases >= {"replanned", "merge-degraded", "indexed", "asked-within"}
     assert cases >= {"rebuild", "rebuild-in-vain", "sweep", "sweep-continued-as-new"}
 
 
