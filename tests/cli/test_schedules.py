@@ -20,8 +20,13 @@ from worker.free_ports import LOOPBACK, free_ports
 
 @pytest.fixture
 async def temporal_option(temporal: Client) -> AsyncIterator[tuple[str, str]]:
-    """The schedules of the default task queue end with the test."""
+    """The schedules of the default task queue, which begin and end with the test."""
+    await _delete_schedules(temporal)
     yield ("--temporal", temporal.service_client.config.target_host)
+    await _delete_schedules(temporal)
+
+
+async def _delete_schedules(temporal: Client) -> None:
     for kind in SWEEP_KINDS:
         with contextlib.suppress(RPCError):
             await temporal.get_schedule_handle(schedule_id(kind)).delete()
