@@ -22,7 +22,7 @@ from worker.go_build import Report
 from worker.postgres_server import PostgresServer
 from worker.process_record import end_leftovers
 from worker.settings import EXTRACTIVE, EmbeddedSettings, with_temporal
-from worker.telemetry import of_a_child
+from worker.telemetry_settings import of_a_child
 from worker.temporal_binary import ExternalTemporal, TemporalSource, find_temporal
 from worker.temporal_programs import NAMESPACE
 from worker.temporal_server import TemporalServer

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from prometheus_client import CollectorRegistry, generate_latest
 
-from worker.telemetry import TelemetrySettings
+from worker.telemetry_settings import TelemetrySettings
 
 REPEATED_AFTER = 600.0
 """Seconds for which one complaint of OpenTelemetry's is enough."""

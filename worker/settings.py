@@ -21,7 +21,7 @@ from durable_context.policy import CompactionPolicy, policy_from_env
 from durable_context.schedules import ScheduleSettings
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.errors import InvalidSettings
-from worker.telemetry import TelemetrySettings
+from worker.telemetry_settings import TelemetrySettings
 from worker.tuning import Tuning
 from worker.variables import flag, is_whole, whole
 

@@ -19,7 +19,8 @@ from tests.turns import numbered
 from worker.free_ports import LOOPBACK, free_ports
 from worker.health import HealthEndpoint
 from worker.settings import EXIT_ADDRESS_IN_USE, Address, with_temporal
-from worker.telemetry import FLUSH_SECONDS, Telemetry, TelemetrySettings
+from worker.telemetry import FLUSH_SECONDS, Telemetry
+from worker.telemetry_settings import TelemetrySettings
 from worker.worker_process import SHUTDOWN_SECONDS, WorkerProcess
 
 WITHOUT_EXTRA = """

@@ -6,7 +6,7 @@ import pytest
 
 from worker.errors import InvalidSettings
 from worker.providers import SeldomComplaints
-from worker.telemetry import TelemetrySettings, of_a_child
+from worker.telemetry_settings import TelemetrySettings, of_a_child
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -88,7 +88,7 @@ def test_what_a_program_says_for_itself_does_not_stop_the_worker_it_starts() -> 
 def test_without_the_extra_otlp_is_refused_and_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.telemetry.find_spec", lambda name: None)
+    monkeypatch.setattr("worker.telemetry_settings.find_spec", lambda name: None)
     assert TelemetrySettings.from_env({}) == TelemetrySettings()
     with pytest.raises(InvalidSettings, match=r"pip install durable-context\[telemetry\]"):
         TelemetrySettings.from_env({ENDPOINT: "http://collector:4318"})
