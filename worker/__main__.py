@@ -18,7 +18,7 @@ from rich.console import Console
 from durable_context.artifacts.object_store import URL_VARIABLE
 from durable_context.errors import DurableContextError
 from worker.errors import WorkerError
-from worker.settings import EXIT_ADDRESS_IN_USE, EXTRACTIVE, Settings
+from worker.settings import EXIT_ADDRESS_IN_USE, EXTRACTIVE, TEMPORAL_UI_URL, Settings
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
@@ -64,7 +64,8 @@ async def _dev(data_dir: Path | None, summarizers: str) -> None:
             ("export ", f"DURABLE_CONTEXT_DATABASE_URL={stack.database_url}"),
             ("export ", f"TEMPORAL_ADDRESS={stack.temporal_address}"),
             ("export ", f"{URL_VARIABLE}={stack.artifact_url}"),
-            ("Temporal UI: ", stack.ui_url or "unknown"),
+            *([("export ", f"{TEMPORAL_UI_URL}={stack.ui_url}")] if stack.ui_url else []),
+            ("Worker: ", f"{stack.worker_url}/metrics, /ready, /live"),
             ("Data and logs: ", stack.data_directory),
         ):
             console.print(name, style="bold", end="")

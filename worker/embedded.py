@@ -18,6 +18,7 @@ from durable_context.migrations import migrate
 from durable_context.summarizers.chain import summarizer_from_specs
 from worker.data_directory import DataDirectory
 from worker.errors import ChildFailed
+from worker.free_ports import LOOPBACK
 from worker.go_build import Report
 from worker.postgres_server import PostgresServer
 from worker.process_record import end_leftovers
@@ -63,6 +64,7 @@ class EmbeddedStack:
         self.temporal_address = ""
         self.temporal_namespace = NAMESPACE
         self.ui_url: str | None = None
+        self.worker_url = ""
 
     @property
     def data_directory(self) -> Path:
@@ -128,6 +130,7 @@ class EmbeddedStack:
         environment["DURABLE_CONTEXT_SUMMARIZERS"] = ",".join(self._summarizers)
         worker = WorkerProcess(self._directory.worker, environment)
         self._parts.append(await exits.enter_async_context(worker))
+        self.worker_url = f"http://{LOOPBACK}:{worker.health_port}"
 
 
 def _print(message: str) -> None:

@@ -36,6 +36,7 @@ FORMS = {
 }
 """What Temporal takes, and a shell, of a deployment and a build: its refusal is no poll's error."""
 
+TEMPORAL_UI_URL = "DURABLE_CONTEXT_TEMPORAL_UI_URL"
 DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
 EXTRACTIVE = "extractive"
 
@@ -121,7 +122,7 @@ class EmbeddedSettings(Value):
             data_directory=_data_directory(environ),
             temporal_cache=_xdg(environ, "XDG_CACHE_HOME", ".cache") / "temporal",
             temporal_address=environ.get("TEMPORAL_ADDRESS") or None,
-            temporal_ui_url=environ.get("DURABLE_CONTEXT_TEMPORAL_UI_URL") or None,
+            temporal_ui_url=environ.get(TEMPORAL_UI_URL) or None,
             temporal_cli=Path(cli) if cli else None,
         )
 

@@ -25,7 +25,7 @@ from durable_context.contracts import (
     CompactionRequest,
     compaction_workflow_id,
 )
-from durable_context.contracts.sweep import SWEEP_WORKFLOW, SweepRequest
+from durable_context.contracts.sweep import SWEEP_WORKFLOW, SweepCounts, SweepPosition, SweepRequest
 from tests import model_server
 from tests.model_server import ModelServer
 from tests.relay import Relay
@@ -183,12 +183,22 @@ async def _sweep(database_url: str, temporal: Client) -> None:
 
 
 async def _fail(temporal: Client) -> None:
-    """A run of a branch that is not there, and one of a workflow that is not."""
+    """A run of a branch that is not there, a sweep that has found damage, and a run of a workflow
+    that is not there.
+    """
     request = CompactionRequest(tenant="nobody", branch_uuid=uuid4(), policy=POLICY)
     workflow_id = compaction_workflow_id(request.branch_uuid)
     with pytest.raises(WorkflowFailureError):
         await temporal.execute_workflow(
             COMPACTION_WORKFLOW, request, id=workflow_id, task_queue=COMPACTION_TASK_QUEUE
+        )
+    damaged = SweepPosition(counts=SweepCounts(found={"errors": 1}))
+    with pytest.raises(WorkflowFailureError):
+        await temporal.execute_workflow(
+            SWEEP_WORKFLOW,
+            SweepRequest(kind="verify", policy=POLICY, position=damaged),
+            id=f"sweep-{uuid4()}",
+            task_queue=COMPACTION_TASK_QUEUE,
         )
     unknown = await temporal.start_workflow(
         "Unknown", id=f"unknown-{uuid4()}", task_queue=COMPACTION_TASK_QUEUE

@@ -46,10 +46,10 @@ SWEEP = "nobody-catch-up"
 FINDS = {
     "Failed today": [COMPACTION],
     "By reason, here what people and programs asked for": [COMPACTION],
-    "This conversation": [COMPACTION, REBUILD],
+    "This conversation, where ids are exposed": [COMPACTION, REBUILD],
     "This branch, where ids are exposed": [COMPACTION, REBUILD],
     "This branch, where they are not": [COMPACTION, REBUILD],
-    "This tenant": [REBUILD],
+    "This tenant, where ids are exposed": [REBUILD],
     "Sweeps": [SWEEP],
     "Open for more than an hour": [],
     "Wedged: the worker cannot go on with them, mostly because its code does not fit their"
