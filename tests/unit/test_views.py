@@ -132,6 +132,13 @@ def test_arguments_without_any_room_become_an_empty_object() -> None:
     assert {call.arguments for call in view.tool_calls} == {"{}"}
 
 
+def test_half_a_surrogate_pair_in_cut_arguments_does_not_reach_the_provider() -> None:
+    arguments = json.dumps({"q": "\ud800", "text": "word " * 500})
+    [call] = view_of(calling(arguments), max_tokens=60, counter=COUNTER).tool_calls
+    call.arguments.encode()
+    assert len(call.arguments) < len(arguments) and "q" in json.loads(call.arguments)
+
+
 def test_numbers_that_json_does_not_have_do_not_reach_the_provider() -> None:
     message = calling('{"a": NaN, "b": -Infinity, "text": "' + "x" * 5_000 + '"}')
     view = view_of(message, max_tokens=100, counter=COUNTER)

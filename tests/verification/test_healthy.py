@@ -190,4 +190,5 @@ class Renamed(ExtractiveSummarizer):
 
     async def summarize(self, request: SummaryRequest) -> SummaryDraft:
         draft = await super().summarize(request)
-        return draft.model_copy(update={"text": f"{draft.text} By {self._name}."})
+        text = f"{draft.text} By {self._name}."
+        return draft.model_copy(update={"text": text, "made_by": self._name})

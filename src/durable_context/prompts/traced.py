@@ -105,9 +105,11 @@ def _known(
         origin = places.get(id(message), message.origin if isinstance(message, Given) else None)
         found.append(origin if origin in free else None)
         free.pop(found[-1], None)  # type: ignore[arg-type]
-    for place, message in enumerate(said):
+    # From the end, for processors leave out the oldest and may add what is said again later.
+    for place in range(len(said) - 1, -1, -1):
         if found[place] is None:
-            found[place] = next((n for n in free if originals[n] == message), None)
+            equal = (n for n in reversed(free) if originals[n] == said[place])
+            found[place] = next(equal, None)
             free.pop(found[place], None)  # type: ignore[arg-type]
     return found
 

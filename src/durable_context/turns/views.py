@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from durable_context.models import Message, ToolCall
-from durable_context.text import ELLIPSIS, message_text, shorten
+from durable_context.text import ELLIPSIS, clean, message_text, shorten
 from durable_context.tokens import TokenCounter
 
 _PARSED: Final = 500_000
@@ -233,4 +233,5 @@ def _arguments_view(arguments: str, max_tokens: int, counter: TokenCounter) -> s
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Half a surrogate pair, which JSON can escape, is no text that a provider takes."""
+    return clean(json.dumps(value, ensure_ascii=False))
