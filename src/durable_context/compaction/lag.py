@@ -2,13 +2,28 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from durable_context.compaction.segments import TurnSize, compactable_turn, due_segment
 from durable_context.compaction.store import BranchHead, CompactionStore
 from durable_context.models import Lag
 from durable_context.policy import CompactionPolicy
 from durable_context.store import Recorded
+
+TAIL_COLUMNS: Final = """
+    b.head_tokens - b.checkpoint_tokens as tail_tokens,
+    greatest(b.head_turn - b.checkpoint_turn - {keep_raw_turns}::integer, 0) as tail_turns,
+    b.head_tokens - b.checkpoint_tokens
+        - case when b.open_run_turn is null then 0 else {run_raw_tokens}::integer end as free_tokens
+"""
+LAG_TOKENS: Final = """
+greatest(0, least(t.free_tokens,
+    t.tail_tokens * t.tail_turns / (t.head_turn - t.checkpoint_turn)))
+"""
+"""An estimate in SQL that reads no turns, of a tail t with `TAIL_COLUMNS` of a branch b: the lag's
+share of the tail is taken for its share of its tokens; of an open run as many stay raw as policy
+says.
+"""
 
 
 async def next_segment(

@@ -4,6 +4,7 @@ the workers. What is paused is left out: it waits because somebody said so.
 
 from typing import Final, NamedTuple
 
+from durable_context.compaction.lag import LAG_TOKENS, TAIL_COLUMNS
 from durable_context.database import Pool, acquired
 from durable_context.policy import CompactionPolicy
 
@@ -13,15 +14,11 @@ LOOKED_AT: Final = 1_000
 turns are looked at for how long they have waited. No other has waited much longer.
 """
 
-# $1 keep_raw_turns, $2 segment_turns, $3 segment_tokens, $4 run_raw_tokens. A branch's figures are
-# those of `control.overview`, an estimate that reads no turns. It has waited since the turn that
-# filled its segment was recorded; imported or forked, since it was there at all.
+# $1 keep_raw_turns, $2 segment_turns, $3 segment_tokens, $4 run_raw_tokens. A branch has waited
+# since the turn that filled its segment was recorded; imported or forked, since it was there.
 _TOTALS: Final = f"""
 with tail as not materialized (
-    select b.*, b.head_tokens - b.checkpoint_tokens as tail_tokens,
-        b.head_turn - b.checkpoint_turn - $1::integer as tail_turns,
-        b.head_tokens - b.checkpoint_tokens
-            - case when b.open_run_turn is null then 0 else $4::integer end as free_tokens
+    select b.*, {TAIL_COLUMNS.format(keep_raw_turns="$1", run_raw_tokens="$4")}
     from durable_context.branches b
     left join durable_context.tenants t on t.tenant = b.tenant
     where b.head_turn - $1::integer > b.checkpoint_turn
@@ -30,8 +27,7 @@ with tail as not materialized (
 lagging as materialized (
     select t.tenant, t.branch_uuid, t.checkpoint_turn, t.head_turn, t.created_at,
         coalesce(t.last_turn_at, t.created_at) as used_at, t.tail_turns as turns,
-        greatest(0, least(t.free_tokens,
-            t.tail_tokens * t.tail_turns / (t.head_turn - t.checkpoint_turn))) as tokens
+        {LAG_TOKENS} as tokens
     from tail t where t.free_tokens > 0
 ),
 due as materialized (

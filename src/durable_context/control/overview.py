@@ -14,7 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from durable_context.compaction.accounting import BALANCE
-from durable_context.compaction.lag import is_due, lag_of
+from durable_context.compaction.lag import LAG_TOKENS, TAIL_COLUMNS, is_due, lag_of
 from durable_context.compaction.segments import TurnSize
 from durable_context.control.history import COLUMNS, compaction_from_row
 from durable_context.control.pausing import pauses_of
@@ -25,23 +25,18 @@ from durable_context.models import Compaction, Lag
 from durable_context.policy import CompactionPolicy
 
 # $1 tenant, $2 conversation, or how its id begins, or null, $3 keep_raw_turns, $4 segment_turns,
-# $5 segment_tokens, $6 run_raw_tokens. The lag's share of the tail is taken for its share of its
-# tokens; of an open run as many stay raw as policy says. `segments`: how many the lag would fill.
+# $5 segment_tokens, $6 run_raw_tokens. `segments`: how many the lag would fill.
 _JUDGED = """
 with tail as not materialized (
     select b.*, t.paused_at as tenant_paused_at, t.paused_because as tenant_paused_because,
-        b.head_tokens - b.checkpoint_tokens as tail_tokens,
-        greatest(b.head_turn - b.checkpoint_turn - $3::integer, 0) as tail_turns,
-        b.head_tokens - b.checkpoint_tokens
-            - case when b.open_run_turn is null then 0 else $6::integer end as free_tokens
+        {tail}
     from durable_context.branches b
     left join durable_context.tenants t on t.tenant = b.tenant
     where b.tenant = $1 and ($2::text is null or {named})
 ),
 lagging as not materialized (
     select t.*, case when t.free_tokens > 0 then t.tail_turns else 0 end as lag_turns,
-        case when t.tail_turns = 0 then 0 else greatest(0, least(t.free_tokens,
-            t.tail_tokens * t.tail_turns / (t.head_turn - t.checkpoint_turn))) end as lag_tokens
+        case when t.tail_turns = 0 then 0 else {lag_tokens} end as lag_tokens
     from tail t
 ),
 judged as not materialized (
@@ -174,7 +169,8 @@ class Overview:
             allowed = ", ".join(repr(name) for name in _FILTERS if name)
             raise InvalidArgument(f"only={only!r:.80}; allowed are {allowed}")
         named = _NAMED if beginning is None else _BEGINNING
-        judged = _JUDGED.format(named=named)
+        tail = TAIL_COLUMNS.format(keep_raw_turns="$3", run_raw_tokens="$6")
+        judged = _JUDGED.format(named=named, tail=tail, lag_tokens=LAG_TOKENS)
         statement = judged + _PAGE.format(filter=_FILTERS[only], balance=BALANCE)
         judged_by, place = self._judged_by(beginning or conversation_id), _place(after)
         async with acquired(self._pool) as connection, connection.transaction():
